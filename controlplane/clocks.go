@@ -29,7 +29,7 @@ func (c *cluster) clocks() []replica.Clock {
 		all = append(all, replica.Clock{
 			Name: "the clock of the replica at " + address,
 			Now: func(ctx context.Context) (time.Time, error) {
-				return replicaTime(ctx, address, c.key, c.cfg.ReplicaTLS)
+				return replicaTime(ctx, address, c.registry.replicaKey(), c.cfg.ReplicaTLS)
 			},
 		})
 	}

@@ -37,7 +37,6 @@ import (
 // cluster is one virtual cluster on this replica.
 type cluster struct {
 	name      string
-	key       string // agent key, for calls to other replicas
 	expected  string // cluster id in the agent keys, "" without one
 	cfg       *Config
 	registry  *registry
@@ -68,7 +67,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 		return nil, err
 	}
 	built := &cluster{
-		name: vc.Name, key: vc.AgentKeys[0], expected: expected, cfg: &c.cfg, registry: c.registry, store: c.store, log: c.cfg.Log.With(zap.String("virtual_cluster", vc.Name)),
+		name: vc.Name, expected: expected, cfg: &c.cfg, registry: c.registry, store: c.store, log: c.cfg.Log.With(zap.String("virtual_cluster", vc.Name)),
 		directory: directory.Directory{Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix},
 		metrics:   prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": vc.Name}, c.cfg.Registry),
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/job"
+	"github.com/freshet-io/freshet/controlplane/keys"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/scale"
@@ -38,7 +40,7 @@ const (
 type VirtualCluster struct {
 	// Name is part of etcd keys and object keys: 1 to 249 characters of a-z A-Z 0-9 . _ -
 	Name string
-	// AgentKeys are the keys of its agents, at least one. The virtual cluster does not start if one holds another cluster id (package accesskey).
+	// AgentKeys are the keys of its agents, at least one without Config.AgentKeys. The virtual cluster does not start if one holds another cluster id (package accesskey).
 	AgentKeys []string
 	// DefaultPartitions is the partition count of topics created without one; default 1.
 	DefaultPartitions int32
@@ -64,6 +66,9 @@ type Config struct {
 	HTTPListen string
 	// TLS is for agents; nil for none. ReplicaTLS is for connections to other replicas' GRPCListen; nil if TLS is nil.
 	TLS, ReplicaTLS *tls.Config
+
+	// AgentKeys is the path of a file of agent keys (keys.File), which is read again when it changes; "" for none.
+	AgentKeys string
 
 	// Etcd holds the metadata logs. It is not closed here.
 	Etcd *clientv3.Client
@@ -203,33 +208,30 @@ func (c *Config) Validate() error {
 		if err := vc.Broker.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("virtual cluster %q: %w", vc.Name, err))
 		}
-		if len(vc.AgentKeys) == 0 {
+		if len(vc.AgentKeys) == 0 && c.AgentKeys == "" {
 			errs = append(errs, fmt.Errorf("virtual cluster %q has no agent key", vc.Name))
+		}
+		if slices.Contains(vc.AgentKeys, "") {
+			errs = append(errs, fmt.Errorf("virtual cluster %q has an empty agent key", vc.Name))
 		}
 		if _, err := vc.clusterID(); err != nil {
 			errs = append(errs, fmt.Errorf("virtual cluster %q: %w", vc.Name, err))
 		}
 	}
-	if _, err := c.keys(); err != nil {
-		errs = append(errs, err)
+	if err := keys.NewSet().Replace("--agent-key", c.agentKeys()); err != nil {
+		errs = append(errs, fmt.Errorf("--agent-key: %w", err))
 	}
 	return errors.Join(append(errs, c.Lifecycle.Validate(), c.Jobs.Validate(), c.Scale.Validate())...)
 }
 
-// keys returns the agent keys of all virtual clusters. It returns an error for an empty key and for a key of two virtual clusters.
-func (c *Config) keys() (session.Keys, error) {
-	keys := session.Keys{}
+// agentKeys returns the agent keys in the settings.
+func (c *Config) agentKeys() (all []keys.Entry) {
 	for _, vc := range c.VirtualClusters {
 		for _, key := range vc.AgentKeys {
-			if key == "" {
-				return nil, fmt.Errorf("virtual cluster %q has an empty agent key", vc.Name)
-			}
-			if err := keys.Add(key, vc.Name); err != nil {
-				return nil, fmt.Errorf("virtual cluster %q, key with SHA-256 %s...: %w: give each a key of its own", vc.Name, accesskey.HashOf(key), err)
-			}
+			all = append(all, keys.Entry{Hash: accesskey.HashOf(key), Kind: keys.Agent, VirtualCluster: vc.Name})
 		}
 	}
-	return keys, nil
+	return all
 }
 
 // clusterID returns the cluster id in the agent keys, or "" if none has one. It returns an error for a malformed key, and for keys of two

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/keys"
 	"github.com/freshet-io/freshet/controlplane/operator"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
@@ -37,6 +38,7 @@ type ControlPlane struct {
 	answers  *session.Answers // of all clusters
 	store    *probe.Watch
 	statuses *statuses
+	keyFile  *keys.File // nil without --agent-keys
 }
 
 // New builds a replica. It starts nothing.
@@ -80,9 +82,24 @@ func (c *ControlPlane) warnIfLocal() {
 // build makes the parts once the address is known.
 func (c *ControlPlane) build(ctx context.Context) error {
 	// No virtual cluster has a plus in its name, so the registry's keys are apart.
+	set := keys.NewSet()
+	if err := set.Replace("--agent-key", c.cfg.agentKeys()); err != nil {
+		return err
+	}
+	if c.cfg.AgentKeys != "" {
+		names := make([]string, len(c.cfg.VirtualClusters))
+		for i, vc := range c.cfg.VirtualClusters {
+			names[i] = vc.Name
+		}
+		c.keyFile = &keys.File{Path: c.cfg.AgentKeys, VirtualClusters: names, Set: set, Log: c.cfg.Log}
+		if err := c.keyFile.Load(); err != nil {
+			return fmt.Errorf("--agent-keys: %w", err)
+		}
+	}
 	c.registry = &registry{
 		client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+replicas/", replica: c.cfg.ReplicaID, instance: rand.Text(), address: c.cfg.Advertise,
 		log: c.cfg.Log, known: make(chan struct{}), health: newEtcdHealth(c.cfg.Etcd, c.cfg.EtcdTLS),
+		key: &replicaKey{client: c.cfg.Etcd, name: c.cfg.EtcdPrefix + "/+replicas-key", set: set},
 		versions: &versions{
 			client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+versions/",
 			replica: c.cfg.ReplicaID, own: c.cfg.stateVersion(), log: c.cfg.Log,
@@ -90,14 +107,10 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	}
 	c.cfg.Log = explaining(c.cfg.Log, c.registry.health.explain)
 	c.answers = session.NewAnswers(c.cfg.memory())
-	keys, err := c.cfg.keys()
-	if err != nil {
-		return err
-	}
-	operated := operator.Config{Open: keys.Open, Clusters: map[string]operator.Cluster{}, Forwarder: operator.NewForwarder(c.cfg.ReplicaTLS)}
+	operated := operator.Config{Open: operatorOpens(set), Clusters: map[string]operator.Cluster{}, Forwarder: operator.NewForwarder(c.cfg.ReplicaTLS)}
 	c.statuses = &statuses{
 		plane: c, began: time.Now(), forwarder: operated.Forwarder,
-		peers: newPeers(c.registry, c.cfg.VirtualClusters[0].AgentKeys[0], c.cfg.ReplicaTLS),
+		peers: newPeers(c.registry, c.cfg.ReplicaTLS),
 	}
 	var sides []*session.Cluster
 	for _, vc := range c.cfg.VirtualClusters {
@@ -113,7 +126,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	}
 	unknown := newStrangers(maxStrangers, c.cfg.Log, c.cfg.Registry)
 	c.socket = unknown.Listener(c.socket)
-	c.grpc = grpc.NewServer(append(session.ServerOptions(keys, unknown.TLS(c.cfg.TLS), c.cfg.Log), unknown.options()...)...)
+	c.grpc = grpc.NewServer(append(session.ServerOptions(set, unknown.TLS(c.cfg.TLS), c.cfg.Log), unknown.options()...)...)
 	api.RegisterControlPlaneServer(c.grpc, session.NewServer(sides...))
 	api.RegisterReplicasServer(c.grpc, replicaServer{replica: c.cfg.ReplicaID, version: c.cfg.Version, http: c.httpAddress, began: c.statuses.began})
 	api.RegisterOperatorsServer(c.grpc, operator.NewServer(operated))
@@ -125,6 +138,14 @@ func (c *ControlPlane) build(ctx context.Context) error {
 		Handlers: map[string]http.Handler{operator.Prefix: operator.Handler(operated)},
 	})
 	return c.http.Listen(ctx)
+}
+
+// operatorOpens returns the function that reports whether a key opens a virtual cluster to operators.
+func operatorOpens(set *keys.Set) func(virtualCluster, key string) bool {
+	return func(virtualCluster, key string) bool {
+		g := set.Grant(key)
+		return g != nil && (g.Kind == keys.Replica || g.Kind == keys.Agent && g.VirtualCluster == virtualCluster)
+	}
 }
 
 // Addr is the address that agents are served at; nil before Listen.
@@ -225,6 +246,9 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		// The start does not wait for the store: Ready, Warnings and logs name one that is away.
 		service.Service{Name: "object store probe", Run: func(ctx context.Context) error { return c.store.Run(ctx, c.cfg.Bucket) }},
 	)
+	if c.keyFile != nil {
+		services = append(services, service.Service{Name: "agent keys", Run: c.keyFile.Run})
+	}
 	if !c.cfg.NoMaintenance {
 		maintain, err := c.maintainer()
 		if err != nil {

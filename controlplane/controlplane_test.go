@@ -3,10 +3,13 @@ package controlplane_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -209,7 +212,7 @@ func TestConfig_AgentKeys(t *testing.T) {
 	two, err := accesskey.NewAgent(id.NewCluster())
 	require.NoError(t, err)
 	for fault, keys := range map[string][2][]string{
-		`virtual cluster "two", key with SHA-256 2c70e12b...: one agent key for two virtual clusters: give each a key of its own`: {{"key"}, {"key"}},
+		`--agent-key: key with SHA-256 2c70e12b...: one key for two virtual clusters or of two kinds: give each a key of its own`: {{"key"}, {"key"}},
 		`virtual cluster "one": agent keys of two clusters`:                                                                       {{one, two}, {"k"}},
 		`virtual cluster "one": agent key ` + one[:12] + `... is no key: it has 76`:                                               {{one[:76]}, {"k"}},
 		`virtual cluster "two" has an empty agent key`:                                                                            {{"k"}, {""}},
@@ -286,6 +289,60 @@ func (r *running) get(t *testing.T, path string) string {
 	body, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
 	return string(body)
+}
+
+// TestControlPlane_AgentKeysFile: an agent whose key goes from the file of every replica loses its stream and gets no other. A key that comes
+// is taken without a restart. Keys in files alone suffice for replicas among each other.
+func TestControlPlane_AgentKeysFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys")
+	write := func(all ...string) {
+		var lines strings.Builder
+		for _, key := range all {
+			fmt.Fprintf(&lines, "two %s\n", accesskey.HashOf(key).Digits())
+		}
+		require.NoError(t, os.WriteFile(path, []byte(lines.String()), 0o600))
+	}
+	withFile := func(c *controlplane.Config) {
+		c.AgentKeys = path
+		c.VirtualClusters = []controlplane.VirtualCluster{{Name: "one"}, {Name: "two"}}
+	}
+	etcd, bucket := startEtcd(t), mem.New()
+	write("old")
+	first := startAs(t, etcd, bucket, "r1", withFile)
+	require.Eventually(t, func() bool { return first.Ready() == nil }, time.Minute, 10*time.Millisecond)
+	second := startAs(t, etcd, bucket, "r2", withFile)
+	require.Eventually(t, func() bool { return second.Ready() == nil && len(second.Warnings()) == 0 }, time.Minute, 10*time.Millisecond)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	agentWith := func(key string) (*client.Session, heard) {
+		h := heard{welcomes: make(chan *api.Welcome, 8)}
+		s, err := client.New(client.Config{
+			Replicas: []string{second.Addr().String(), first.Addr().String()}, AgentKey: key, Endpoints: []*api.Endpoint{{Host: key, Port: 1}}, Handler: h,
+		})
+		require.NoError(t, err)
+		go func() { ended <- s.Run(ctx) }()
+		return s, h
+	}
+	old, h := agentWith("old")
+	require.Equal(t, "two", (<-h.welcomes).VirtualCluster)
+	write("new")
+	withdrawn := time.Now()
+	require.Eventually(t, func() bool {
+		asked, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := old.Fresh(asked)
+		return errors.Is(err, client.ErrUnavailable)
+	}, time.Minute, 10*time.Millisecond)
+	t.Logf("the stream of the withdrawn key ended after %v", time.Since(withdrawn))
+	_, h = agentWith("new")
+	require.Equal(t, "two", (<-h.welcomes).VirtualCluster)
+	require.Contains(t, first.get(t, "/metrics"), `freshet_session_streams_cut_total{reason="key_withdrawn",virtual_cluster="two"} 1`)
+	cancel()
+	require.NoError(t, <-ended)
+	require.NoError(t, <-ended)
+	second.stop(t)
+	first.stop(t)
 }
 
 // Two replicas over a real etcd: agents of two virtual clusters find their owners from either, go on when one leaves

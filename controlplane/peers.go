@@ -50,9 +50,9 @@ type peer struct {
 	gone    bool      // its lease has ended
 }
 
-func newPeers(r *registry, key string, secure *tls.Config) *peers {
+func newPeers(r *registry, secure *tls.Config) *peers {
 	p := &peers{registry: r, ask: func(ctx context.Context, address string) (*api.ClockResponse, error) {
-		return askReplica(ctx, address, key, secure)
+		return askReplica(ctx, address, r.replicaKey(), secure)
 	}}
 	p.mu.known = map[string]*peer{}
 	return p

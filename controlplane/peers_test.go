@@ -29,7 +29,7 @@ type watched struct {
 func watch(t *testing.T, fn func(w *watched)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &watched{peers: newPeers(&registry{replica: "own", address: "own:7050"}, "", nil)}
+		w := &watched{peers: newPeers(&registry{replica: "own", address: "own:7050"}, nil)}
 		w.uptime.Store(uint64(60_000))
 		w.ask = func(ctx context.Context, address string) (*api.ClockResponse, error) {
 			if err, ok := w.down.Load(address); ok {

@@ -29,6 +29,7 @@ type registry struct {
 	log      *zap.Logger
 	replicas atomic.Pointer[[]registration] // registered ones at other addresses
 	versions *versions
+	key      *replicaKey
 	known    chan struct{} // closed when the others' versions were read for the first time
 	health   *etcdHealth
 	lease    clientv3.LeaseID // of this replica's key; 0: it is to be registered
@@ -66,6 +67,9 @@ func (r *registry) others() []registration {
 	}
 	return nil
 }
+
+// replicaKey returns the key by which the other replicas know this one, "" before etcd's first answer.
+func (r *registry) replicaKey() string { return r.key.get() }
 
 // run registers until ctx ends, then takes the registration back. Error: sameIDError.
 func (r *registry) run(ctx context.Context) error {
@@ -141,12 +145,22 @@ func (r *registry) ids() string { return r.prefix + r.replica + "/" }
 func (r *registry) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readRegistry)
 	defer cancel()
-	response, err := r.client.Get(ctx, r.prefix, clientv3.WithPrefix(), clientv3.WithSerializable())
+	response, err := r.client.Txn(ctx).Then(
+		clientv3.OpGet(r.prefix, clientv3.WithPrefix(), clientv3.WithSerializable()), clientv3.OpGet(r.key.name, clientv3.WithSerializable()),
+	).Commit()
 	if err != nil {
 		return fmt.Errorf("read the replicas' addresses: %w", err)
 	}
+	key := ""
+	for _, kv := range response.Responses[1].GetResponseRange().Kvs {
+		key = string(kv.Value)
+	}
+	if err := r.key.learn(ctx, key); err != nil {
+		return err
+	}
+	registered := response.Responses[0].GetResponseRange().Kvs
 	others := []registration{}
-	for _, kv := range response.Kvs {
+	for _, kv := range registered {
 		id, _, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), r.prefix), "/")
 		address := string(kv.Value)
 		if address != r.address && !slices.ContainsFunc(others, func(o registration) bool { return o.address == address }) {
@@ -154,8 +168,8 @@ func (r *registry) read(ctx context.Context) error {
 		}
 	}
 	r.replicas.Store(&others)
-	r.compareAddresses(response.Kvs)
-	return r.compare(response.Kvs)
+	r.compareAddresses(registered)
+	return r.compare(registered)
 }
 
 // compare looks for a process that registered this replica's id earlier. That of a predecessor ends with its lease. Error:

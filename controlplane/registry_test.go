@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/freshet-io/freshet/controlplane/keys"
 	"github.com/freshet-io/freshet/internal/etcdserver"
 )
 
@@ -66,6 +67,7 @@ func TestRegistry_TwoOfOneID(t *testing.T) {
 	defer etcd.Close()
 	replica := func(id, instance string) *registry {
 		return &registry{
+			key:    &replicaKey{client: etcd.Client(), name: "/p/+replicas-key", set: keys.NewSet()},
 			client: etcd.Client(), prefix: "/p/+replicas/", replica: id, instance: instance, address: instance + ":7050", log: zap.NewNop(),
 			versions: &versions{client: etcd.Client(), prefix: "/p/+versions/", replica: id, own: 1, log: zap.NewNop()},
 		}
@@ -78,11 +80,24 @@ func TestRegistry_TwoOfOneID(t *testing.T) {
 		}
 	}
 	require.ElementsMatch(t, []string{"a:7050", "b:7050", "c:7050"}, other.Replicas())
+	require.Len(t, first.replicaKey(), 52)
+	require.Equal(t, first.replicaKey(), other.replicaKey())
+	require.Equal(t, keys.Replica, other.key.set.Grant(first.replicaKey()).Kind)
 	require.ErrorAs(t, second.round(t.Context()), &same)
 	require.Equal(t, "a:7050", same.address)
 	require.NoError(t, second.leave())
 	require.NoError(t, first.round(t.Context()))
 	require.ElementsMatch(t, []string{"a:7050", "c:7050"}, first.Replicas())
+
+	earlier := first.replicaKey() // all replicas follow a key that was removed
+	_, err = etcd.Client().Delete(t.Context(), "/p/+replicas-key")
+	require.NoError(t, err)
+	for _, r := range []*registry{first, other} {
+		require.NoError(t, r.round(t.Context()))
+	}
+	require.NotEqual(t, earlier, first.replicaKey())
+	require.Equal(t, first.replicaKey(), other.replicaKey())
+	require.Nil(t, other.key.set.Grant(earlier))
 	require.NoError(t, first.leave())
 	require.NoError(t, other.leave())
 }

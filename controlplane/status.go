@@ -218,7 +218,7 @@ func (s *statuses) askOwner(ctx context.Context, c *cluster) (*session.AgentList
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	status, body, err := s.forwarder.Get(ctx, owner.Address, c.key, operator.Prefix+c.name+"/agents")
+	status, body, err := s.forwarder.Get(ctx, owner.Address, c.registry.replicaKey(), operator.Prefix+c.name+"/agents")
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("ask the owner, replica %s at %s: %w", owner.Replica, owner.Address, err)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/keys"
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/internal/accesskey"
 	"github.com/freshet-io/freshet/internal/metrictest"
@@ -27,8 +28,9 @@ func TestStrangers_KeepNoAgentOut(t *testing.T) {
 	s := newStrangers(most, zap.NewNop(), nil)
 	socket, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	keys := session.Keys{accesskey.HashOf("key"): "vc"}
-	server := grpc.NewServer(append(session.ServerOptions(keys, nil, zap.NewNop()), s.options()...)...)
+	set := keys.NewSet()
+	require.NoError(t, set.Replace("test", []keys.Entry{{Hash: accesskey.HashOf("key"), Kind: keys.Agent, VirtualCluster: "vc"}}))
+	server := grpc.NewServer(append(session.ServerOptions(set, nil, zap.NewNop()), s.options()...)...)
 	api.RegisterReplicasServer(server, replicaServer{replica: "r1", http: func() string { return "" }})
 	served := make(chan error)
 	go func() { served <- server.Serve(s.Listener(socket)) }()

@@ -63,7 +63,7 @@ func newControlPlane(p program.Program) *cobra.Command {
 		Long: "Run a control-plane replica. It gives records their offsets, coordinates groups and transactions, and plans what agents do in\n" +
 			"the background; records do not pass through it. Each virtual cluster is run by one replica, its owner, and another one takes\n" +
 			"over when that fails: run three.\n\n" +
-			"Needed are --bucket (the agents'), --virtual-cluster, --agent-key and --etcd. /readyz says why a replica is not ready.",
+			"Needed are --bucket (the agents'), --virtual-cluster, --agent-key or --agent-keys, and --etcd. /readyz says why a replica is not ready.",
 		Example: `  freshet controlplane --etcd etcd-1:2379,etcd-2:2379,etcd-3:2379 --virtual-cluster main --agent-key "$KEY" \
       --bucket 's3://name/prefix?region=eu-central-1' --grpc-listen :7050 --advertise cp-1.internal:7050`,
 		Args: program.Takes(0, 0, "no arguments"),
@@ -73,6 +73,7 @@ func newControlPlane(p program.Program) *cobra.Command {
 	f.StringVar(&s.bucketURL, "bucket", s.bucketURL, bucketHelp)
 	f.BoolVar(&s.oneZone, "one-zone-durability", s.oneZone, oneZoneHelp)
 	f.Var(config.List(&s.virtualClusters), "virtual-cluster", "names of the virtual clusters to serve")
+	f.StringVar(&s.AgentKeys, "agent-keys", s.AgentKeys, "file of agent keys, read again when it changes: in each line the name of a virtual cluster and the SHA-256 of a key, in hexadecimal digits")
 	f.Var(config.List(&s.agentKeys), "agent-key", "agent keys, each NAME=KEY with the virtual cluster that it opens, or KEY if there is one virtual cluster; several of one while it is being replaced; better given in the environment")
 	f.StringVar(&s.ReplicaID, "replica-id", s.ReplicaID, "name of this replica, unique and the same over restarts; if not given, the machine's name and the port of --grpc-listen. "+
 		"Set it where that name changes, as in a Deployment, and where several replicas on one machine take any port (0). "+
@@ -220,6 +221,9 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 	if len(s.virtualClusters) == 0 {
 		faults = append(faults, errors.New("--virtual-cluster is needed: set it to the names of the virtual clusters to serve"))
 	}
+	if len(s.agentKeys) == 0 && s.AgentKeys == "" {
+		faults = append(faults, errors.New("--agent-key or --agent-keys is needed"))
+	}
 	keys, err := agentKeysOf(s.agentKeys, s.virtualClusters)
 	fault("--agent-key", err)
 	fault("timings", s.Timing.Validate())
@@ -238,9 +242,6 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 
 // agentKeysOf returns the keys of each virtual cluster. A key can hold an equals sign: it is a name's only behind the name of a virtual cluster.
 func agentKeysOf(given, virtualClusters []string) (map[string][]string, error) {
-	if len(given) == 0 {
-		return nil, errors.New("none is given")
-	}
 	keys := map[string][]string{}
 	for i, one := range given {
 		name, key, found := strings.Cut(one, "=")

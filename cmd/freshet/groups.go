@@ -23,7 +23,7 @@ var connection = config.Group{Heading: "Connection", Flags: []string{
 
 var serverGroups = []config.Group{
 	{Flags: []string{
-		"data-dir", "etcd", "control-plane", "bucket", "virtual-cluster", "agent-key", "zone", "kafka-listen", "grpc-listen", "advertise", "http-listen",
+		"data-dir", "etcd", "control-plane", "bucket", "virtual-cluster", "agent-key", "agent-keys", "zone", "kafka-listen", "grpc-listen", "advertise", "http-listen",
 		"memory-limit", "max-connections", "max-connections-per-ip", "default-partitions", "auto-create-topics", "log-level", "log-format",
 	}},
 	{Heading: "Writing", Flags: []string{

@@ -15,7 +15,8 @@ func newKeyCreate(p program.Program) *cobra.Command {
 	var c cli.KeyConfig
 	cmd := &cobra.Command{
 		Use: "create", Short: "Print a new agent key", Args: program.Takes(0, 0, "no arguments"),
-		Long: "Print a new agent key of a cluster id. The key is stored nowhere: give it to the control plane's and the agents' --agent-key.\n" +
+		Long: "Print a new agent key of a cluster id. The key is stored nowhere: give it to the agents' --agent-key, and to the\n" +
+			"control plane's --agent-key, or its SHA-256 to the control plane's --agent-keys. -o json prints the SHA-256 too.\n" +
 			"Programs recognize a mistyped key by its checksum, and scanners of source code recognize a key by its prefix, fsk_.",
 		Example: "  freshet key create --cluster-id 0MP4Kxjfr8KpC_OLjGQtgg",
 		RunE:    func(*cobra.Command, []string) error { return cli.CreateKey(c, p.Streams) },

@@ -88,10 +88,10 @@ func TestHelp_DevAndItsPartsHaveTheSameDefaults(t *testing.T) {
 
 func TestRun_NamesUnknownVariablesOnce(t *testing.T) {
 	code, _, errs := command(t, []string{
-		"FRESHET_BUKET=mem://", "FRESHET_AGENT_KEYS=k", "FRESHET_SERVICE_HOST=10.0.0.1", "FRESHET_PORT=tcp://10.0.0.1:9092", "FRESHET_BUCKET=mem://",
+		"FRESHET_BUKET=mem://", "FRESHET_AGENT_KEYZ=k", "FRESHET_SERVICE_HOST=10.0.0.1", "FRESHET_PORT=tcp://10.0.0.1:9092", "FRESHET_BUCKET=mem://",
 	}, "version")
 	require.Equal(t, program.ExitOK, code)
-	require.Equal(t, "freshet: ignored environment variables that are no setting: FRESHET_AGENT_KEYS (is FRESHET_AGENT_KEY meant?), "+
+	require.Equal(t, "freshet: ignored environment variables that are no setting: FRESHET_AGENT_KEYZ (is FRESHET_AGENT_KEY meant?), "+
 		"FRESHET_BUKET (is FRESHET_BUCKET meant?)\n", errs)
 }
 

@@ -40,7 +40,7 @@ type Replica struct {
 	Uptime  *float64 `json:"uptime_seconds,omitempty"`
 	Silence float64  `json:"silence_seconds"` // since its last answer, 0 for the answering replica
 	Fault   string   `json:"fault,omitempty"` // error of the last question
-	Refuses bool     `json:"-"`               // Fault is a refusal of this replica's agent key
+	Refuses bool     `json:"-"`               // Fault is a refusal of the key of replicas
 }
 
 // EtcdMember is the answer of one etcd member.

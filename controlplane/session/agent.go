@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/keys"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -66,6 +67,7 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(errFinished)
 	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
+	defer context.AfterFunc(keys.FromContext(stream.Context()).Revoked(), func() { cancel(errRevoked) })()
 	a := t.newAgent(session, cancel)
 	a.protocol, a.instance = hello.Protocol, hello.Instance
 	defer a.out.close()
@@ -105,6 +107,10 @@ func (a *agent) outcome(stream rpcStream, cause error) error {
 		a.t.metrics.cut.WithLabelValues(cutSlow).Inc()
 		a.t.log.Warn("agent stream cut: it takes messages too slowly", zap.Uint32("session", uint32(a.session)))
 		return status.Error(codes.ResourceExhausted, cause.Error())
+	case errors.Is(cause, errRevoked):
+		a.t.metrics.cut.WithLabelValues(cutRevoked).Inc()
+		a.t.log.Warn("agent stream cut: its key was withdrawn", zap.Uint32("session", uint32(a.session)))
+		return status.Error(codes.Unauthenticated, cause.Error())
 	case errors.Is(cause, errTenureOver):
 		a.t.metrics.cut.WithLabelValues(cutEnded).Inc()
 		return status.Error(codes.Unavailable, cause.Error())

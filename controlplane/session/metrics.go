@@ -31,6 +31,7 @@ const (
 	cutSlow     = "slow"
 	cutReplaced = "replaced"
 	cutEnded    = "owner_ended"
+	cutRevoked  = "key_withdrawn"
 )
 
 // Values of the bound label.

@@ -9,6 +9,9 @@ import (
 	"github.com/freshet-io/freshet/controlplane/api"
 )
 
+// errRevoked ends the stream of an agent whose key was withdrawn.
+var errRevoked = errors.New("the agent key was withdrawn")
+
 // errSlow ends the stream of an agent that does not take what it is sent.
 var errSlow = errors.New("the agent takes messages too slowly")
 

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/keys"
 )
 
 // Server is the gRPC service that agents talk to. It finds the Cluster a call is for.
@@ -41,7 +42,7 @@ const (
 
 // ServerOptions are the gRPC options of a server for agents: authentication, bounds, keepalive and buffers. secure is
 // nil for no TLS.
-func ServerOptions(keys Keys, secure *tls.Config, log *zap.Logger) []grpc.ServerOption {
+func ServerOptions(set *keys.Set, secure *tls.Config, log *zap.Logger) []grpc.ServerOption {
 	kept := newStrangers(log)
 	transport := insecure.NewCredentials()
 	if secure != nil {
@@ -49,7 +50,7 @@ func ServerOptions(keys Keys, secure *tls.Config, log *zap.Logger) []grpc.Server
 	}
 	return []grpc.ServerOption{
 		grpc.Creds(transport),
-		grpc.InTapHandle(kept.tap(keys)),
+		grpc.InTapHandle(kept.tap(set)),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.MaxRecvMsgSize(maxMessageBytes),

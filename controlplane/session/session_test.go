@@ -12,6 +12,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/client"
+	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -386,6 +387,34 @@ func TestSession_KeyNamesTheVirtualCluster(t *testing.T) {
 		require.Equal(t, vcName, a.cluster)
 		a.mu.Unlock()
 		a.leave()
+		w.end(n)
+	})
+}
+
+// TestSession_EndsWithItsKey: the stream of a withdrawn key ends at once, and the agent gets none with it. Other agents keep theirs.
+func TestSession_EndsWithItsKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, n := newOwnedWorld(t)
+		a := w.agent()
+		a.opened()
+		w.openWith("new")
+		b := w.agent(func(c *client.Config) { c.AgentKey = "new" })
+		b.opened()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := a.Fresh(ctx)
+		require.ErrorIs(t, err, client.ErrUnavailable)
+		time.Sleep(time.Minute)
+		agents := agentsOf(t, n)
+		require.Len(t, agents, 2)
+		require.Equal(t, session.AgentStopped, agents["agent-1:9092"].State)
+		require.Equal(t, session.AgentServes, agents["agent-2:9092"].State)
+		w.openWith(agentKey)
+		time.Sleep(10 * time.Second)
+		_, err = a.Fresh(t.Context())
+		require.NoError(t, err, "the key is back")
+		a.leave()
+		b.leave()
 		w.end(n)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/tap"
 
+	"github.com/freshet-io/freshet/controlplane/keys"
 	"github.com/freshet-io/freshet/internal/grpcerr"
 )
 
@@ -40,9 +41,9 @@ func (s *strangers) warn(bound *rate.Limiter, message string, from net.Addr, err
 
 // tap refuses calls without a known agent key before any of their message is read, so that strangers cost no memory. The call's
 // context holds what the key opens (opens).
-func (s *strangers) tap(keys Keys) tap.ServerInHandle {
+func (s *strangers) tap(set *keys.Set) tap.ServerInHandle {
 	return func(ctx context.Context, info *tap.Info) (context.Context, error) {
-		ctx, err := keys.authenticate(ctx, info.Header)
+		ctx, err := authenticate(ctx, set, info.Header)
 		if err != nil {
 			var from net.Addr
 			if p, ok := peer.FromContext(ctx); ok {

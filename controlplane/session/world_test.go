@@ -21,6 +21,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/admin"
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/client"
+	"github.com/freshet-io/freshet/controlplane/keys"
 	"github.com/freshet-io/freshet/controlplane/load"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
@@ -59,6 +60,8 @@ type world struct {
 	marked   func() bool // see session.ClusterConfig
 	protocol uint32      // of owners that start, 0: the usual one
 
+	keys *keys.Set
+
 	mu    sync.Mutex
 	nodes map[string]*node // by address
 	conns []*lossyConn
@@ -78,7 +81,15 @@ type node struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return &world{t: t, store: memlog.New(), bucket: mem.New(), nodes: map[string]*node{}}
+	w := &world{t: t, store: memlog.New(), bucket: mem.New(), nodes: map[string]*node{}, keys: keys.NewSet()}
+	w.openWith(agentKey)
+	return w
+}
+
+// openWith makes a key the only one of the agents.
+func (w *world) openWith(key string) {
+	w.t.Helper()
+	require.NoError(w.t, w.keys.Replace("test", []keys.Entry{{Hash: accesskey.HashOf(key), Kind: keys.Agent, VirtualCluster: vcName}}))
 }
 
 // locator asks one replica who the owner is.
@@ -138,7 +149,7 @@ func (w *world) start(name string) *node {
 		Version: w.version,
 	})
 	require.NoError(w.t, err)
-	n.grpc = grpc.NewServer(session.ServerOptions(session.Keys{accesskey.HashOf(agentKey): vcName}, nil, zap.NewNop())...)
+	n.grpc = grpc.NewServer(session.ServerOptions(w.keys, nil, zap.NewNop())...)
 	api.RegisterControlPlaneServer(n.grpc, session.NewServer(cluster))
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel

@@ -88,6 +88,18 @@ func HashOf(key string) Hash { return sha256.Sum256([]byte(key)) }
 // String returns the first 8 hexadecimal digits, by which logs and errors name a key.
 func (h Hash) String() string { return hex.EncodeToString(h[:4]) }
 
+// Digits returns all 64 hexadecimal digits.
+func (h Hash) Digits() string { return hex.EncodeToString(h[:]) }
+
+// ParseHash returns the hash with 64 hexadecimal digits.
+func ParseHash(digits string) (h Hash, ok bool) {
+	if len(digits) != hex.EncodedLen(len(h)) {
+		return h, false
+	}
+	_, err := hex.Decode(h[:], []byte(digits))
+	return h, err == nil
+}
+
 func checksum(body string) string {
 	return base62(new(big.Int).SetUint64(uint64(crc32.ChecksumIEEE([]byte(body)))), checksumLength)
 }

@@ -13,8 +13,7 @@ type KeyConfig struct{ ClusterID string }
 type keyResult struct {
 	Key       string `json:"key"`
 	ClusterID string `json:"cluster_id"`
-	// Name is the beginning of the key's SHA-256, by which logs name the key.
-	Name string `json:"name"`
+	SHA256    string `json:"sha256"` // for --agent-keys; logs name the key by its first 8 digits
 }
 
 // CreateKey writes a new agent key. It is stored nowhere.
@@ -27,7 +26,7 @@ func CreateKey(c KeyConfig, s Streams) error {
 		return usagef("--cluster-id %v", err)
 	}
 	if s.json() {
-		return s.WriteJSON(keyResult{Key: key, ClusterID: c.ClusterID, Name: accesskey.HashOf(key).String()})
+		return s.WriteJSON(keyResult{Key: key, ClusterID: c.ClusterID, SHA256: accesskey.HashOf(key).Digits()})
 	}
 	_, err = fmt.Fprintln(s.Out, key)
 	return err

@@ -23,11 +23,11 @@ func TestCreateKey(t *testing.T) {
 	out.Reset()
 	require.NoError(t, cli.CreateKey(cli.KeyConfig{ClusterID: clusterID}, cli.Streams{Out: &out, Format: cli.FormatJSON}))
 	var made struct {
-		Key  string
-		Name string
+		Key    string
+		SHA256 string
 	}
 	require.NoError(t, json.Unmarshal(out.Bytes(), &made))
-	require.Equal(t, accesskey.HashOf(made.Key).String(), made.Name)
+	require.Equal(t, accesskey.HashOf(made.Key).Digits(), made.SHA256)
 
 	var usage *cli.UsageError
 	require.ErrorAs(t, cli.CreateKey(cli.KeyConfig{}, cli.Streams{}), &usage)

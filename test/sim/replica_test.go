@@ -14,6 +14,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/group"
 	"github.com/freshet-io/freshet/controlplane/job"
+	"github.com/freshet-io/freshet/controlplane/keys"
 	controlload "github.com/freshet-io/freshet/controlplane/load"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
@@ -104,7 +105,9 @@ func (c *cluster) startReplica(name string) *controlPlane {
 	}
 	p.replica, err = replica.New(cfg)
 	require.NoError(c.t, err)
-	p.server = grpc.NewServer(session.ServerOptions(session.Keys{accesskey.HashOf(agentKey): vc}, nil, zap.NewNop())...)
+	set := keys.NewSet()
+	require.NoError(c.t, set.Replace("sim", []keys.Entry{{Hash: accesskey.HashOf(agentKey), Kind: keys.Agent, VirtualCluster: vc}}))
+	p.server = grpc.NewServer(session.ServerOptions(set, nil, zap.NewNop())...)
 	api.RegisterControlPlaneServer(p.server, session.NewServer(sessions))
 	socket := c.net.listen(name)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -1,0 +1,125 @@
+package keys
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/internal/accesskey"
+)
+
+// Bounds of files of keys.
+const (
+	maxFileBytes = 4 << 20
+	maxFileKeys  = 20_000
+	readPause    = time.Second // between two reads of a file
+)
+
+// File is a source of agent keys: a file with the name of a virtual cluster and the SHA-256 of a key in each line, in 64 hexadecimal digits.
+// Empty lines and text from a # on are ignored. The file has at most 4 MiB and 20,000 keys.
+type File struct {
+	Path            string
+	VirtualClusters []string // that a line can name
+	Set             *Set
+	Log             *zap.Logger
+
+	content []byte // of the keys in the Set
+	fault   string // of the newest read, "" for none
+}
+
+// Load reads the file into the Set. After an error the Set has the keys of the last Load without one.
+func (f *File) Load() error {
+	content, err := f.read()
+	if err != nil {
+		return err
+	}
+	if f.content != nil && bytes.Equal(content, f.content) {
+		return nil
+	}
+	entries, err := f.parse(string(content))
+	if err != nil {
+		return err
+	}
+	if err := f.Set.Replace(f.Path, entries); err != nil {
+		return fmt.Errorf("%s: %w", f.Path, err)
+	}
+	if f.content != nil {
+		f.Log.Info("agent keys were read again", zap.String("file", f.Path), zap.Int("keys", len(entries)))
+	}
+	f.content = content
+	return nil
+}
+
+func (f *File) read() ([]byte, error) {
+	file, err := os.Open(f.Path)
+	if err != nil {
+		return nil, fmt.Errorf("agent keys: %w", err)
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("agent keys: %w", err)
+	case len(content) > maxFileBytes:
+		return nil, fmt.Errorf("%s is larger than %d bytes", f.Path, maxFileBytes)
+	}
+	return content, nil
+}
+
+func (f *File) parse(content string) ([]Entry, error) {
+	known := map[string]bool{}
+	for _, name := range f.VirtualClusters {
+		known[name] = true
+	}
+	entries := []Entry{}
+	n := 0
+	for line := range strings.Lines(content) {
+		n++
+		text, _, _ := strings.Cut(line, "#")
+		fields := strings.Fields(text)
+		if len(fields) == 0 {
+			continue
+		}
+		hash, ok := accesskey.ParseHash(fields[len(fields)-1])
+		e := Entry{Hash: hash, Kind: Agent, VirtualCluster: fields[0]}
+		switch {
+		case len(fields) != 2 || !ok: // the line may hold a key, so it is not printed
+			return nil, fmt.Errorf("%s:%d: want the name of a virtual cluster and the SHA-256 of a key in 64 hexadecimal digits", f.Path, n)
+		case e.Hash == accesskey.HashOf(""):
+			return nil, fmt.Errorf("%s:%d: the SHA-256 of no key", f.Path, n)
+		case !known[e.VirtualCluster]:
+			return nil, fmt.Errorf("%s:%d: virtual cluster %.249q is none of --virtual-cluster", f.Path, n, e.VirtualCluster)
+		case len(entries) == maxFileKeys:
+			return nil, fmt.Errorf("%s:%d: more than %d keys", f.Path, n, maxFileKeys)
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// Run loads the file each second until ctx ends. It logs a fault once, and keeps the earlier keys meanwhile. It returns nil.
+func (f *File) Run(ctx context.Context) error {
+	tick := time.NewTicker(readPause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		fault := ""
+		if err := f.Load(); err != nil {
+			fault = err.Error()
+		}
+		if fault != "" && fault != f.fault {
+			f.Log.Error("agent keys cannot be read again, the earlier ones stay", zap.String("file", f.Path), zap.String("error", fault))
+		}
+		f.fault = fault
+	}
+}

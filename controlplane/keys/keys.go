@@ -1,0 +1,127 @@
+// Package keys decides what the key of a caller opens.
+//
+// A Set has the SHA-256 of each key, with its Grant. Sources replace their part of the Set while it is in use: the settings, files of hashes
+// (File), and the replicas' own key in etcd. A grant that a source withdraws is revoked, which ends the streams that were opened with it.
+package keys
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/freshet-io/freshet/internal/accesskey"
+)
+
+// Kind is a kind of key.
+type Kind int
+
+// Kinds of keys.
+const (
+	Agent   Kind = iota + 1 // opens one virtual cluster to agents
+	Replica                 // opens replicas to each other
+)
+
+func (k Kind) String() string {
+	switch k {
+	case Agent:
+		return "agent key"
+	case Replica:
+		return "replica key"
+	}
+	return "unknown kind of key"
+}
+
+// Entry is one key of a source.
+type Entry struct {
+	Hash           accesskey.Hash
+	Kind           Kind
+	VirtualCluster string // name, of kind Agent
+}
+
+// Grant is what one key opens. It never changes.
+type Grant struct {
+	Entry
+	revoked context.Context
+	revoke  context.CancelFunc
+}
+
+// Revoked returns a context that ends when the key is withdrawn.
+func (g *Grant) Revoked() context.Context { return g.revoked }
+
+// ErrTaken is returned for a key that opens two things.
+var ErrTaken = errors.New("one key for two virtual clusters or of two kinds")
+
+// Set has the grants of all keys. It is safe for concurrent use.
+type Set struct {
+	mu      sync.RWMutex
+	grants  map[accesskey.Hash]*Grant
+	sources map[string][]Entry
+}
+
+// NewSet returns an empty Set.
+func NewSet() *Set {
+	return &Set{grants: map[accesskey.Hash]*Grant{}, sources: map[string][]Entry{}}
+}
+
+// Replace makes entries the keys of a source, in place of the source's earlier ones. Grants that no source has any more are revoked. A key can
+// be in several sources. Replace returns ErrTaken, and changes nothing, if a key would open two things.
+func (s *Set) Replace(source string, entries []Entry) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := map[accesskey.Hash]Entry{}
+	add := func(all []Entry) error {
+		for _, e := range all {
+			if other, ok := next[e.Hash]; ok && other != e {
+				return fmt.Errorf("key with SHA-256 %s...: %w: give each a key of its own", e.Hash, ErrTaken)
+			}
+			next[e.Hash] = e
+		}
+		return nil
+	}
+	if err := add(entries); err != nil {
+		return err
+	}
+	for name, others := range s.sources {
+		if name != source {
+			if err := add(others); err != nil {
+				return err
+			}
+		}
+	}
+	s.sources[source] = entries
+	for hash, g := range s.grants {
+		if next[hash] != g.Entry {
+			g.revoke()
+			delete(s.grants, hash)
+		}
+	}
+	for hash, e := range next {
+		if s.grants[hash] == nil {
+			g := &Grant{Entry: e}
+			g.revoked, g.revoke = context.WithCancel(context.Background())
+			s.grants[hash] = g
+		}
+	}
+	return nil
+}
+
+// Grant returns what a key opens, nil for an unknown key. The time of the look-up tells about hashes alone, and no hash leads to its key.
+func (s *Set) Grant(key string) *Grant {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.grants[accesskey.HashOf(key)]
+}
+
+type contextKey struct{}
+
+// NewContext returns a context with the grant of a call.
+func NewContext(ctx context.Context, g *Grant) context.Context {
+	return context.WithValue(ctx, contextKey{}, g)
+}
+
+// FromContext returns the grant of a call, or nil.
+func FromContext(ctx context.Context) *Grant {
+	g, _ := ctx.Value(contextKey{}).(*Grant)
+	return g
+}
