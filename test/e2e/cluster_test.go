@@ -44,7 +44,7 @@ func TestCluster_AgentNeedsItsKey(t *testing.T) {
 	c.ControlPlanes[0].Launch()
 	c.ControlPlanes[0].AwaitReady()
 	c.Agents[0].Launch()
-	require.Eventually(t, func() bool { return strings.Contains(c.Agents[0].Output(), "unknown or missing agent key") }, time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(c.Agents[0].Output(), "unknown agent key") }, time.Minute, 50*time.Millisecond)
 	require.NotEqual(t, http.StatusOK, status(t, c.Agents[0].HTTP+"/readyz"))
 }
 

@@ -31,7 +31,7 @@ func TestSecurity_AgentsThatAreKeptOut(t *testing.T) {
 		flags []string
 		says  string
 	}{
-		"wrong key":             {append(own, "--agent-key", "not-the-key-but-secret"), "unknown or missing agent key"},
+		"wrong key":             {append(own, "--agent-key", "not-the-key-but-secret"), "unknown agent key"},
 		"wrong authority":       {append(own, "--control-plane-tls-ca", other.CA), "certificate signed by unknown authority"},
 		"no client certificate": {[]string{"--control-plane-tls-ca", c.Files.CA}, "certificate required"},
 		// What it hears is a matter of time: the replica says why.
@@ -72,7 +72,7 @@ func TestSecurity_AgentsThatAreKeptOut(t *testing.T) {
 			require.NotContains(t, body(t, a.HTTP+"/debug/pprof/cmdline"), secret, name)
 		}
 	}
-	for _, says := range []string{"agent refused.*unknown or missing agent key", "tls handshake with an agent failed.*certificate"} {
+	for _, says := range []string{"agent refused.*unknown agent key", "tls handshake with an agent failed.*certificate"} {
 		require.Regexp(t, says, said)
 	}
 	refusals := strings.Count(said, "agent refused") + strings.Count(said, "tls handshake with an agent failed")
