@@ -10,6 +10,8 @@ import (
 type Growth struct {
 	// Bytes is the bound without Partitions.
 	Bytes int64
+	// Catalog is the part of Bytes that counts for Load.Catalog. It is zero for commits.
+	Catalog int64
 	// Partitions counts the partitions that may get their first record, at PartitionBytes each. Only empty partitions can, so Memory caps
 	// the count at Load.Empty.
 	Partitions int64
@@ -17,7 +19,9 @@ type Growth struct {
 
 // Add returns the sum of g and times the growth o.
 func (g Growth) Add(o Growth, times int64) Growth {
-	return Growth{Bytes: g.Bytes + times*o.Bytes, Partitions: g.Partitions + times*o.Partitions}
+	return Growth{
+		Bytes: g.Bytes + times*o.Bytes, Catalog: g.Catalog + times*o.Catalog, Partitions: g.Partitions + times*o.Partitions,
+	}
 }
 
 // Memory returns the bytes of the growth in a state in which empty partitions (Load.Empty) never had a record.
@@ -33,27 +37,82 @@ func GrowthOf(c Command) Growth {
 		n := int64(len(c.Partitions))
 		return Growth{Bytes: n * ExtentBytes, Partitions: n}
 	case *CreateTopic:
-		return Growth{Bytes: topicBytes + stringBytes(c.Name) + configWeight(c.Configs)}
+		return catalogGrowth(topicBytes + stringBytes(c.Name) + configWeight(c.Configs))
 	case *CreatePartitions:
-		return Growth{Bytes: topicBytes} // its partitions count once they have records
+		return catalogGrowth(topicBytes) // its partitions count once they have records
 	case *SetConfigs:
 		if c.Resource == ConfigTopic {
-			return Growth{Bytes: configWeight(c.Set)}
+			return catalogGrowth(configWeight(c.Set))
 		}
-		return Growth{Bytes: resourceWeight(c.Name, c.Set)}
+		return catalogGrowth(resourceWeight(c.Name, c.Set))
 	case *UpdateGroup:
-		return Growth{Bytes: c.growth()}
+		return catalogGrowth(c.growth())
 	case *CommitOffsets:
-		return Growth{Bytes: c.growth()}
+		return catalogGrowth(c.growth())
 	case *InitTransaction:
-		return Growth{Bytes: transactionBytes + stringBytes(c.TransactionalID)}
+		return catalogGrowth(transactionBytes + stringBytes(c.TransactionalID))
 	case *AddPartitions:
-		n := int64(len(c.Partitions))
-		return Growth{Bytes: n * addedBytes, Partitions: n}
+		g := catalogGrowth(int64(len(c.Partitions)) * addedBytes)
+		g.Partitions = int64(len(c.Partitions))
+		return g
 	case *AddOffsets:
-		return Growth{Bytes: addedBytes + stringBytes(c.Group)}
+		return catalogGrowth(addedBytes + stringBytes(c.Group))
 	}
 	return Growth{}
+}
+
+func catalogGrowth(bytes int64) Growth { return Growth{Bytes: bytes, Catalog: bytes} }
+
+// GrowthHere returns the growth of a command in this state, which is at most GrowthOf. It is negative for a group that shrinks. exists reports
+// whether the group or the transactional ID of the command exists. GrowthHere costs as much as the command. Behind other commands, the command may
+// grow the state more.
+func (s *machine) GrowthHere(c Command) (g Growth, exists bool) {
+	switch c := c.(type) {
+	case *UpdateGroup:
+		if g, ok := s.groups.Get(c.Group); ok {
+			return catalogGrowth(g.growth(c)), true
+		}
+	case *CommitOffsets:
+		var g *groupEntry
+		if g, exists = s.groups.Get(c.Group); exists && c.Transaction == nil {
+			return catalogGrowth(g.offsetsGrowth(c)), true
+		}
+	case *InitTransaction:
+		if s.transaction(c.TransactionalID) != nil {
+			return Growth{}, true
+		}
+	}
+	return GrowthOf(c), exists
+}
+
+// offsetsGrowth returns the growth of a group by a commit. Offsets that shrink make no room for others, since a commit may have a partition twice.
+func (g *groupEntry) offsetsGrowth(c *CommitOffsets) (n int64) {
+	for i := range c.Offsets {
+		n += max(0, g.offsetGrowth(&c.Offsets[i]))
+	}
+	return min(n, c.growth())
+}
+
+// growth returns the growth of a group by an update.
+func (g *groupEntry) growth(c *UpdateGroup) (n int64) {
+	if c.Head != nil {
+		n += allocated(int64(len(c.Head))) - allocated(int64(len(g.head)))
+	}
+	if c.Reset {
+		g.members.Scan(func(member string, value []byte) bool {
+			n -= memberWeight(member, value)
+			return true
+		})
+	}
+	for _, m := range c.Members {
+		if m.Value != nil {
+			n += memberWeight(m.ID, m.Value)
+		}
+		if old, ok := g.members.Get(m.ID); ok && !c.Reset {
+			n -= memberWeight(m.ID, old)
+		}
+	}
+	return n
 }
 
 // commitGrowth counts every run with a producer ID as a new producer with a new transaction. A refused run splits an extent, so a

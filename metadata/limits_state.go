@@ -166,17 +166,21 @@ func (s *machine) allowsCommit(group string, offsets []OffsetCommit) error {
 	if err := s.allowsGroup(group); err != nil {
 		return err
 	}
-	g, ok := s.groups.Get(group)
+	g, _ := s.groups.Get(group)
 	var n int64
 	for i := range offsets {
-		o := &offsets[i]
-		var t *topicOffsets
-		if ok {
-			t, _ = g.topics.Get(topicKey(o.Partition.Topic))
-		}
-		n += t.growth(o.Partition.Partition, offsetNote{metadata: o.Metadata, expires: o.ExpiresMs})
+		n += g.offsetGrowth(&offsets[i])
 	}
 	return s.allows(LimitOffsetBytes, n)
+}
+
+// offsetGrowth returns the weight that a committed offset adds to g, which is nil if there is no such group.
+func (g *groupEntry) offsetGrowth(o *OffsetCommit) int64 {
+	var t *topicOffsets
+	if g != nil {
+		t, _ = g.topics.Get(topicKey(o.Partition.Topic))
+	}
+	return t.growth(o.Partition.Partition, offsetNote{metadata: o.Metadata, expires: o.ExpiresMs})
 }
 
 // growth returns the weight that a committed offset adds to t, which is nil if the group has no offsets of the topic.

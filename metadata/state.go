@@ -62,6 +62,7 @@ type api interface {
 	BundleLevel(b id.Bundle) (level uint8, ok bool)
 
 	Load() Load
+	GrowthHere(c Command) (g Growth, exists bool)
 	CleaningUp() bool
 	CleanupExtents() int64
 	ProducerLimit() int64

@@ -12,7 +12,6 @@ import (
 	"github.com/freshet-io/freshet/controlplane/group/classic"
 	"github.com/freshet-io/freshet/controlplane/group/step"
 	"github.com/freshet-io/freshet/controlplane/owner"
-	"github.com/freshet-io/freshet/metadata"
 )
 
 // call is one request being answered.
@@ -43,14 +42,13 @@ func (c *call) client() classic.Client {
 func through[Out kmsg.Response](c *call, g *group) func(Out) {
 	life := g.life
 	return func(out Out) {
-		var limit *metadata.LimitError
 		switch err := life.err(); {
 		case err == nil:
 			c.answer(out)
 		case errors.Is(err, owner.ErrTooLarge):
 			c.answer(refusal(c.in, kerr.UnknownServerError.Code))
-		case errors.As(err, &limit):
-			c.answer(limited(c.in, limit))
+		case isLimit(err):
+			c.answer(limited(c.in, err))
 		default:
 			c.fail(err)
 		}

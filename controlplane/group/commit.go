@@ -152,13 +152,21 @@ func (c *call) logCommit(g *group, cmd *metadata.CommitOffsets, all items, place
 		}
 		answer()
 	}
-	err := c.enqueue(cmd, func(result metadata.Result, err error) {
-		g.committed()
+	refused := func(err error) {
 		switch {
 		case errors.Is(err, owner.ErrTooLarge):
 			refuse(kerr.InvalidCommitOffsetSize.Code)
-		case err != nil:
+		case errors.Is(err, owner.ErrOverloaded):
+			refuse(groupLimited.Code)
+		default:
 			c.fail(err)
+		}
+	}
+	err := c.enqueue(cmd, func(result metadata.Result, err error) {
+		g.committed()
+		switch {
+		case err != nil:
+			refused(err)
 		case result.Err != nil:
 			all.decide(transactionCode(result.Err, c.forward.ApiVersion))
 			answer()
@@ -176,14 +184,11 @@ func (c *call) logCommit(g *group, cmd *metadata.CommitOffsets, all items, place
 			answer()
 		}
 	})
-	switch {
-	case err == nil:
-		g.commits++
-	case errors.Is(err, owner.ErrTooLarge):
-		refuse(kerr.InvalidCommitOffsetSize.Code)
-	default:
-		c.fail(err)
+	if err != nil {
+		refused(err)
+		return
 	}
+	g.commits++
 }
 
 // committed notes that a commit is through the log.

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/metadata"
 )
 
@@ -115,5 +116,28 @@ func TestLimits_Offsets(t *testing.T) {
 		require.Equal(t, kerr.TransactionAbortable.Code, code(5))
 		w.limit(metadata.LimitOffsetBytes, 0)
 		require.Zero(t, commitCode(w, commitRequest("g", "t", 1, 2), 9))
+	})
+}
+
+// TestLimits_BoundOfMemory: at a bound of the metadata's memory, joins and commits of offsets are answered retriably. They succeed once there is
+// room.
+func TestLimits_BoundOfMemory(t *testing.T) {
+	inWorld(t, quick, func(w *world) {
+		m := w.join("classic")
+		w.owner.refuseBy(func(metadata.Command) error { return fmt.Errorf("%w of memory", owner.ErrOverloaded) })
+		want := kerr.CoordinatorLoadInProgress.Code
+		require.Equal(t, want, ask[*kmsg.JoinGroupResponse](w, (&member{group: "new"}).joinRequest(), 3).ErrorCode)
+		beat := ask[*kmsg.ConsumerGroupHeartbeatResponse](w, joining("consumer", "m"), 1)
+		require.Equal(t, want, beat.ErrorCode)
+		require.Contains(t, *beat.ErrorMessage, "bound of memory")
+		require.Equal(t, want, commitCode(w, commitRequest("simple", "t", 0, 1), 9))
+		_, in := beginTransaction(w, "y")
+		require.Equal(t, want, ask[*kmsg.TxnOffsetCommitResponse](w, in, 5).Topics[0].Partitions[0].ErrorCode)
+		require.Zero(t, m.heartbeat(w))
+		w.owner.refuseBy(nil)
+		w.join("new")
+		require.Zero(t, ask[*kmsg.ConsumerGroupHeartbeatResponse](w, joining("consumer", "m"), 1).ErrorCode)
+		commitPlain(w, "simple", "t", 0, 1)
+		require.Zero(t, ask[*kmsg.TxnOffsetCommitResponse](w, in, 5).Topics[0].Partitions[0].ErrorCode)
 	})
 }

@@ -1,8 +1,6 @@
 package group
 
 import (
-	"errors"
-
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/group/step"
@@ -152,8 +150,7 @@ func give(answers []func()) {
 // abandon throws the machine away after a write failed: it knows what will never be. The next request loads the group
 // again. Whoever waits gets no answer, and is asked for again by the agent.
 func (g *group) abandon(err error) (ready []func()) {
-	var limit *metadata.LimitError
-	if !errors.As(err, &limit) && g.c.warns.Allow() { // the owner logs limits
+	if !isLimit(err) && g.c.warns.Allow() {
 		g.c.log.Warn("group write failed, its coordination starts anew", zap.String("group", g.name), zap.Error(err))
 	}
 	g.c.metrics.failed.Inc()

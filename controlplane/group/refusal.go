@@ -1,11 +1,13 @@
 package group
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/metadata"
 )
 
@@ -42,13 +44,19 @@ func refusal(in kmsg.Request, code int16) kmsg.Response {
 	}
 }
 
-// groupLimited is the code for a new group that a limit of the state refuses. Clients back off and try again, so they join once other groups
-// are gone. After COORDINATOR_NOT_AVAILABLE, the consumer protocol of Java's client would try again without backing off
+// groupLimited is the code for a new group that a limit of the state refuses, and for growth at a bound of its memory. Clients back off and try
+// again, so they join once other groups are gone. After COORDINATOR_NOT_AVAILABLE, the consumer protocol of Java's client would try again without backing off
 // (AbstractHeartbeatRequestManager.onErrorResponse).
 var groupLimited = kerr.CoordinatorLoadInProgress
 
-// limited is the refusal of a request whose group a limit of the state refuses. Java's client logs the message.
-func limited(in kmsg.Request, limit *metadata.LimitError) kmsg.Response {
+// isLimit reports whether an error is the refusal of a limit of the state, or of a bound of its memory. The owner logs both.
+func isLimit(err error) bool {
+	var limit *metadata.LimitError
+	return errors.As(err, &limit) || errors.Is(err, owner.ErrOverloaded)
+}
+
+// limited is the refusal of a request at a limit. Java's client logs the message.
+func limited(in kmsg.Request, limit error) kmsg.Response {
 	out := refusal(in, groupLimited.Code)
 	if beat, ok := out.(*kmsg.ConsumerGroupHeartbeatResponse); ok {
 		beat.ErrorMessage = kmsg.StringPtr(limit.Error())

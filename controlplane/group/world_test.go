@@ -97,16 +97,21 @@ func (o *faultyOwner) take(ctx context.Context, c metadata.Command) error {
 	return refuse(c)
 }
 
-// refuseUpdates makes the owner refuse what groups write, or take it again.
+// refuseUpdates makes the owner refuse the writes of groups, or take them again.
 func (o *faultyOwner) refuseUpdates(err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.refuse = func(c metadata.Command) error {
+	o.refuseBy(func(c metadata.Command) error {
 		if _, ok := c.(*metadata.UpdateGroup); ok {
 			return err
 		}
 		return nil
-	}
+	})
+}
+
+// refuseBy makes the owner refuse the commands for which refuse returns an error.
+func (o *faultyOwner) refuseBy(refuse func(metadata.Command) error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.refuse = refuse
 }
 
 // closed is the room of a queue that is not full.

@@ -51,8 +51,9 @@ func (m *limitMetrics) set(limits, used metadata.Limits) {
 	}
 }
 
-// weighLimits updates the metrics of the limits, and logs a warning about limits that are nearly used up.
-func (o *Owner) weighLimits() {
+// weighLimits updates the metrics of the limits, and logs a warning about limits that are nearly used up. The memory of the catalog
+// (metadata.Load.Catalog) has a limit too.
+func (o *Owner) weighLimits(catalog int64) {
 	limits, used := o.state.Limits()
 	o.metrics.limits.set(limits, used)
 	var near []string
@@ -61,6 +62,9 @@ func (o *Owner) weighLimits() {
 			kind := metadata.LimitKind(i)
 			near = append(near, fmt.Sprintf("%s: %d of %d (%s)", kind, used[i], limit, kind.Setting()))
 		}
+	}
+	if bound := newGroups.catalog * float64(o.cfg.MaxBytes); bound > 0 && float64(catalog) >= nearLimit*bound {
+		near = append(near, fmt.Sprintf("memory of topics, configs, groups, offsets and transactions: %d of %.0f bytes (--memory-limit)", catalog, bound))
 	}
 	if len(near) == 0 {
 		return

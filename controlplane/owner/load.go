@@ -23,26 +23,44 @@ var ErrOverloaded = errors.New("metadata is at its bound")
 var (
 	errExtents = fmt.Errorf("%w of live extents: shorten retention, let more agents do background jobs, or raise --max-extents of every control plane", ErrOverloaded)
 	errFresh   = fmt.Errorf("%w of bundles that were not compacted: let more agents do background jobs, or raise --max-fresh-bundles of every control plane", ErrOverloaded)
+	errCatalog = fmt.Errorf("%w of topics, configs, groups, offsets and transactions: delete unused ones (topics count until --topic-undelete is over), or raise --memory-limit of every control plane", ErrOverloaded)
 	errMemory  = fmt.Errorf("%w of memory: shorten retention, delete topics (they count until --topic-undelete is over), or raise --memory-limit of every control plane", ErrOverloaded)
 )
 
 // Shares of a bound at which the owner acts.
 const (
-	halfOfBound = 0.5   // the owner logs a warning
-	slowFrom    = 0.75  // commits are delayed
-	growthUpTo  = 1.125 // of MaxBytes: groups, offsets, transactions and configs of groups are refused. Commits and topics are refused at 1
-	// retentionUpTo is the share of MaxBytes at which small configs of topics are refused.
-	retentionUpTo = 1.25
+	halfOfBound = 0.5  // the owner logs a warning
+	slowFrom    = 0.75 // commits are delayed
+)
+
+// upTo has the shares of MaxBytes at which a command is refused.
+type upTo struct {
+	// catalog bounds the topics, configs, groups, offsets and transactions (metadata.Load.Catalog).
+	catalog float64
+	all     float64
+}
+
+// The bounds of commands by the kind of their growth. The catalog takes at most 9/16 of MaxBytes, so 7/16 are a reserve for commits, less
+// the small configs of topics. Commits use the rest too if the catalog is smaller. While commits fill MaxBytes, groups still grow by an
+// eighth of it, and consumers commit their offsets.
+var (
+	commits   = upTo{catalog: 1, all: 1}
+	newTopics = upTo{catalog: 0.5, all: 1}             // and partitions
+	newGroups = upTo{catalog: 0.5, all: 1.125}         // and transactional IDs and configs
+	existing  = upTo{catalog: 0.5 * 1.125, all: 1.125} // groups and transactional IDs: their members, offsets and open transactions
+	markers   = upTo{catalog: 1, all: 1.125}
+	retention = upTo{catalog: 1.25, all: 1.25} // small configs of topics
 )
 
 // load holds the shares of the bounds that the state uses. The state takes memory on every replica, and time at a takeover.
-// Commits make it grow fastest, so only commits are delayed, and only those of this virtual cluster (I10). Consumers still
-// commit offsets while commits are refused.
+// Commits make it grow fastest, so only commits are delayed, and only those of this virtual cluster (I10). The share of memory is of the
+// part that the catalog leaves to commits. So a full catalog alone delays no commit.
 type load struct {
 	share   share        // the largest
 	extents share        // of MaxExtents
 	fresh   share        // of MaxFresh
 	bytes   atomic.Int64 // estimated memory
+	catalog atomic.Int64 // the catalog's part of bytes
 	empty   atomic.Int64 // partitions that never had a record
 	// warned is the level of the last warning: 0, halfOfBound or slowFrom. Only the apply goroutine uses it.
 	warned float64
@@ -59,21 +77,18 @@ func (s *share) get() float64 { return math.Float64frombits(s.bits.Load()) }
 
 func (s *share) set(f float64) { s.bits.Store(math.Float64bits(f)) }
 
-// Slows reports whether commits are delayed, or would be soon: metadata is above 3/4 of its bound, or the log above its soft
-// limit.
+// Slows reports whether commits are delayed, or would be soon: the load is at 3/4 of a bound, or the log above its soft limit.
 func (o *Owner) Slows() bool { return o.load.share.get() >= slowFrom || o.delay() > 0 }
 
 // weigh updates the shares and metrics after commands were applied, and logs a warning if the largest share reaches a level.
 func (o *Owner) weigh() {
 	l := o.state.Load()
 	extents, fresh := float64(l.Extents)/float64(o.cfg.MaxExtents), float64(l.Fresh)/float64(o.cfg.MaxFresh)
-	bytes, memory := l.MemoryBytes(), 0.0
+	bytes := l.MemoryBytes()
 	o.load.bytes.Store(bytes)
+	o.load.catalog.Store(l.Catalog)
 	o.load.empty.Store(l.Empty)
-	if o.cfg.MaxBytes > 0 {
-		memory = float64(bytes) / float64(o.cfg.MaxBytes)
-	}
-	share := max(extents, fresh, memory)
+	share := max(extents, fresh, o.memoryShare(bytes, l.Catalog))
 	o.load.share.set(share)
 	o.load.extents.set(extents)
 	o.load.fresh.set(fresh)
@@ -84,7 +99,7 @@ func (o *Owner) weigh() {
 	o.metrics.bundles.Set(float64(l.Bundles))
 	o.metrics.share.Set(share)
 	o.weighProducers(l, o.state.ProducerLimit())
-	o.weighLimits()
+	o.weighLimits(l.Catalog)
 	level := 0.0
 	switch {
 	case share >= slowFrom:
@@ -103,6 +118,16 @@ func (o *Owner) weigh() {
 			zap.Int64("partitions", l.Partitions), zap.Int64("memory_bytes", bytes), zap.Int64("max_memory_bytes", o.cfg.MaxBytes))
 	}
 	o.load.warned = level
+}
+
+// memoryShare returns the share of the memory left to commits that is used. It is 0 without a bound, and 1 if bytes is MaxBytes.
+func (o *Owner) memoryShare(bytes, catalog int64) float64 {
+	if o.cfg.MaxBytes == 0 {
+		return 0
+	}
+	bound := float64(o.cfg.MaxBytes)
+	kept := min(float64(catalog), existing.catalog*bound)
+	return (float64(bytes) - kept) / (bound - kept)
 }
 
 // weighProducers updates the metrics of producers, and logs a warning if the active ones reach slowFrom of their limit.
@@ -129,35 +154,52 @@ func (o *Owner) admit(ctx context.Context, p *Proposal) error {
 	case *metadata.CommitBundle:
 		return o.admitCommit(ctx, p)
 	case *metadata.CreateTopic, *metadata.CreatePartitions:
-		return o.admitGrowth(p, 1)
+		return o.admitGrowth(p, newTopics)
 	case *metadata.UpdateGroup:
 		if c.Kind == metadata.GroupNone {
 			return nil // removes its members
 		}
-		return o.admitGrowth(p, growthUpTo)
+		return o.admitGrowth(p, newGroups)
 	case *metadata.SetConfigs:
 		switch {
 		case c.Resource == metadata.ConfigBroker: // of the cluster: at most metadata.MaxConfigBytes
 			return nil
 		case c.Resource == metadata.ConfigTopic && metadata.GrowthOf(c).Bytes <= smallConfigs:
-			return o.admitGrowth(p, retentionUpTo)
+			return o.admitGrowth(p, retention)
 		}
-		return o.admitGrowth(p, growthUpTo)
-	case *metadata.CommitOffsets, *metadata.InitTransaction, *metadata.AddPartitions, *metadata.AddOffsets, *metadata.WriteMarkers:
-		return o.admitGrowth(p, growthUpTo)
+		return o.admitGrowth(p, newGroups)
+	case *metadata.CommitOffsets, *metadata.InitTransaction:
+		return o.admitGrowth(p, newGroups)
+	case *metadata.AddPartitions, *metadata.AddOffsets:
+		return o.admitGrowth(p, existing)
+	case *metadata.WriteMarkers:
+		return o.admitGrowth(p, markers)
 	}
 	return nil
 }
 
-// smallConfigs is the largest growth by configs of a topic that is admitted up to retentionUpTo. A shorter retention fits, and makes room.
+// smallConfigs is the largest growth by configs of a topic that is admitted up to retention. A shorter retention fits, and makes room.
 const smallConfigs = 1 << 10
 
-// admitGrowth reserves the growth of a proposal. It returns ErrOverloaded if the state would then take more than the share of MaxBytes.
-func (o *Owner) admitGrowth(p *Proposal, upTo float64) error {
-	if o.reserve(p, upTo) {
+// admitGrowth reserves the growth of a proposal, or returns ErrOverloaded at a bound. If the estimate from the command alone exceeds the bound,
+// admitGrowth asks the state: an overwritten offset is no growth.
+func (o *Owner) admitGrowth(p *Proposal, to upTo) error {
+	growth := metadata.GrowthOf(p.cmd)
+	err := o.reserve(p, growth, to)
+	if err == nil {
 		return nil
 	}
-	return errMemory
+	exists := false
+	if _, ok := o.readLocked(func(s *metadata.State) { growth, exists = s.GrowthHere(p.cmd) }); !ok {
+		return ErrNotOwner
+	}
+	switch {
+	case growth.Bytes <= 0:
+		return nil
+	case exists:
+		return o.reserve(p, growth, existing)
+	}
+	return err
 }
 
 // countRefusal counts an error that Enqueue or EnqueueRun returns instead of admitting a command.
@@ -170,38 +212,36 @@ func (o *Owner) countRefusal(err error) {
 	}
 }
 
-// reserve reserves the growth of a proposal up to a share of MaxBytes, and reports whether there was room.
-func (o *Owner) reserve(p *Proposal, upTo float64) bool {
+// reserve reserves the growth of a proposal, or returns the ErrOverloaded of the bound that has no room.
+func (o *Owner) reserve(p *Proposal, growth metadata.Growth, to upTo) error {
 	if o.cfg.MaxBytes == 0 {
-		return true
+		return nil
 	}
-	growth := metadata.GrowthOf(p.cmd)
-	room := int64(upTo*float64(o.cfg.MaxBytes)) - o.load.bytes.Load()
-	if room <= 0 || !o.queue.reserve(growth, room, o.load.empty.Load()) {
-		return false
+	bound := float64(o.cfg.MaxBytes)
+	err := o.queue.reserve(growth, room{
+		bytes: int64(to.all*bound) - o.load.bytes.Load(), catalog: int64(to.catalog*bound) - o.load.catalog.Load(), empty: o.load.empty.Load(),
+	})
+	if err == nil {
+		p.growth = growth
 	}
-	p.growth = growth
-	return true
+	return err
 }
 
 // shareWith returns the largest share of any bound once the admitted commands and cmd are applied.
 func (o *Owner) shareWith(cmd metadata.Command) float64 {
-	share := o.load.share.get()
-	if o.cfg.MaxBytes == 0 {
-		return share
-	}
-	bytes := o.load.bytes.Load() + o.queue.with(metadata.GrowthOf(cmd), o.load.empty.Load())
-	return max(share, float64(bytes)/float64(o.cfg.MaxBytes))
+	growth := o.queue.with(metadata.GrowthOf(cmd))
+	bytes := o.load.bytes.Load() + growth.Memory(o.load.empty.Load())
+	return max(o.load.share.get(), o.memoryShare(bytes, o.load.catalog.Load()+growth.Catalog))
 }
 
 // admitCommit delays or refuses a commit, as admit describes. It refuses at once if the applied state is at a bound. If only commits in
 // flight fill the rest, it first delays the commit, since some of them may need less than their reserved growth.
 func (o *Owner) admitCommit(ctx context.Context, p *Proposal) error {
-	share := o.shareWith(p.cmd)
+	share, growth := o.shareWith(p.cmd), metadata.GrowthOf(p.cmd)
 	switch {
 	case o.load.share.get() >= 1:
 		return o.refusedCommit()
-	case share <= slowFrom && o.reserve(p, 1):
+	case share <= slowFrom && o.reserve(p, growth, commits) == nil:
 		return nil
 	}
 	d := time.Duration(min(1, (share-slowFrom)/(1-slowFrom)) * float64(o.cfg.MaxDelay))
@@ -215,7 +255,7 @@ func (o *Owner) admitCommit(ctx context.Context, p *Proposal) error {
 		return ErrNotOwner
 	case <-timer.C:
 	}
-	if o.load.share.get() >= 1 || !o.reserve(p, 1) { // other commits were delayed beside this one
+	if o.load.share.get() >= 1 || o.reserve(p, growth, commits) != nil { // other commits were delayed beside this one
 		return o.refusedCommit()
 	}
 	return nil

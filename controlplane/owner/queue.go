@@ -145,24 +145,30 @@ func (q *queue) close() []*Proposal {
 	return q.take(nil, int(^uint(0)>>1), int(^uint(0)>>1))
 }
 
-// reserve admits growth if all that is reserved then takes at most room bytes in a state with a number of empty partitions. It
-// returns false, and reserves nothing, otherwise. Proposals that carry the growth give it back when they are answered.
-func (q *queue) reserve(growth metadata.Growth, room, empty int64) bool {
+// room is the room of a state for growth, in bytes, with the number of its empty partitions.
+type room struct{ bytes, catalog, empty int64 }
+
+// reserve reserves growth, or returns errMemory or errCatalog if all reserved growth would then exceed the room. Growth without a catalog
+// part needs no room in the catalog. Proposals that carry the growth give it back when they are answered.
+func (q *queue) reserve(growth metadata.Growth, r room) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	sum := q.growth.Add(growth, 1)
-	if sum.Memory(empty) > room {
-		return false
+	switch {
+	case r.bytes <= 0 || sum.Memory(r.empty) > r.bytes:
+		return errMemory
+	case growth.Catalog > 0 && sum.Catalog > r.catalog:
+		return errCatalog
 	}
 	q.growth = sum
-	return true
+	return nil
 }
 
-// with returns the memory of all growth that is reserved, and of this growth.
-func (q *queue) with(growth metadata.Growth, empty int64) int64 {
+// with returns all reserved growth, and this growth.
+func (q *queue) with(growth metadata.Growth) metadata.Growth {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.growth.Add(growth, 1).Memory(empty)
+	return q.growth.Add(growth, 1)
 }
 
 // unreserve gives back the growth of proposals that were not queued.
