@@ -60,10 +60,8 @@ func (s *machine) dropIfEmpty(name string, g *groupEntry) {
 }
 
 func (s *machine) updateGroup(c *UpdateGroup, _ *Effects) Result {
-	if c.Kind != GroupNone {
-		if err := s.allowsGroup(c.Group); err != nil {
-			return Result{Err: err}
-		}
+	if err := s.allowsUpdate(c); err != nil {
+		return Result{Err: err}
 	}
 	g := s.mutableGroup(c.Group)
 	g.kind = c.Kind
@@ -87,6 +85,13 @@ func (s *machine) updateGroup(c *UpdateGroup, _ *Effects) Result {
 		s.dropIfEmpty(c.Group, g)
 	}
 	return Result{}
+}
+
+func (s *machine) allowsUpdate(c *UpdateGroup) error {
+	if c.Kind == GroupNone {
+		return nil
+	}
+	return s.allowsGroup(c.Group)
 }
 
 // setMember stores the value of a member of a group that may be changed, or removes the member if value is nil.

@@ -143,7 +143,7 @@ func (t *topicOffsets) view(partition int32, o offset) Offset {
 
 func (s *machine) commitOffsets(c *CommitOffsets, _ *Effects) Result {
 	if c.Transaction != nil {
-		if err := s.checkTransactionOffsets(c); err != nil {
+		if err := s.enterOffsets(c); err != nil {
 			return Result{Err: err}
 		}
 	}
@@ -153,14 +153,8 @@ func (s *machine) commitOffsets(c *CommitOffsets, _ *Effects) Result {
 	var last id.Topic
 	for i := range c.Offsets {
 		o := &c.Offsets[i]
-		if !s.takesOffsets(o.Partition) {
-			errs[i] = ErrUnknownPartition
+		if errs[i] = s.allowsOffset(c, i); errs[i] != nil {
 			continue
-		}
-		if c.Transaction == nil {
-			if errs[i] = s.allowsCommit(c.Group, c.Offsets[i:i+1]); errs[i] != nil {
-				continue
-			}
 		}
 		if g == nil {
 			g = s.mutableGroup(c.Group)
@@ -179,6 +173,17 @@ func (s *machine) commitOffsets(c *CommitOffsets, _ *Effects) Result {
 		})
 	}
 	return Result{Value: errs}
+}
+
+// allowsOffset returns the error of one offset of a commit. The commit's transaction was checked before.
+func (s *machine) allowsOffset(c *CommitOffsets, i int) error {
+	if !s.takesOffsets(c.Offsets[i].Partition) {
+		return ErrUnknownPartition
+	}
+	if c.Transaction != nil {
+		return nil
+	}
+	return s.allowsCommit(c.Group, c.Offsets[i:i+1])
 }
 
 func (s *machine) deleteOffsets(c *DeleteOffsets, _ *Effects) Result {

@@ -67,6 +67,7 @@ type api interface {
 	CleanupExtents() int64
 	ProducerLimit() int64
 	AllowsTransaction(transactionalID string) error
+	Refused(c Command) (r Result, refused bool)
 	Limits() (limits, used Limits)
 
 	EndedWriters() iter.Seq[EndedWriter]

@@ -112,27 +112,34 @@ func (s *machine) replaceTopic(e *topicEntry, t *Topic, fx *Effects) {
 	fx.Topics = append(fx.Topics, t.ID)
 }
 
-func (s *machine) createTopic(c *CreateTopic, fx *Effects) error {
+// newTopic returns the topic that a command creates.
+func (s *machine) newTopic(c *CreateTopic) (*Topic, error) {
 	if c.Partitions < 1 || c.Partitions > MaxPartitions {
-		return ErrPartitionCount
+		return nil, ErrPartitionCount
 	}
 	factor := cmp.Or(c.ReplicationFactor, DefaultReplicationFactor)
 	if !validFactor(factor) {
-		return ErrReplicationFactor
+		return nil, ErrReplicationFactor
 	}
 	if _, ok := s.names.Get(c.Name); ok {
-		return ErrTopicExists
+		return nil, ErrTopicExists
 	}
 	if _, ok := s.topics.Get(topicKey(c.ID)); ok || c.ID == (id.Topic{}) {
-		return ErrTopicExists
+		return nil, ErrTopicExists
 	}
 	if err := admitsConfigs(nil, c.Configs); err != nil {
+		return nil, err
+	}
+	t := &Topic{ID: c.ID, Name: c.Name, Partitions: c.Partitions, ReplicationFactor: factor, Configs: c.Configs, CreatedMs: s.now}
+	return t, s.allowsTopic(t)
+}
+
+func (s *machine) createTopic(c *CreateTopic, fx *Effects) error {
+	t, err := s.newTopic(c)
+	if err != nil {
 		return err
 	}
-	t := &Topic{ID: c.ID, Name: c.Name, Partitions: c.Partitions, ReplicationFactor: factor, Configs: maps.Clone(c.Configs), CreatedMs: s.now}
-	if err := s.allowsTopic(t); err != nil {
-		return err
-	}
+	t.Configs = maps.Clone(t.Configs)
 	e := &topicEntry{gen: s.gen, topic: t}
 	if _, ok := s.gone.Get(c.Name); ok {
 		e.earlier = s.nextProducerID
@@ -169,14 +176,8 @@ func (s *machine) deleteTopic(c *DeleteTopic, fx *Effects) error {
 // createPartitions adds partitions to a topic. Existing partitions may move to other agents, so it raises the membership version, which
 // clients see as the leader epoch.
 func (s *machine) createPartitions(c *CreatePartitions, fx *Effects) error {
-	e, ok := s.liveTopic(topicKey(c.ID))
-	if !ok {
-		return ErrUnknownTopic
-	}
-	if c.Count <= e.topic.Partitions || c.Count > MaxPartitions {
-		return ErrPartitionCount
-	}
-	if err := s.allows(LimitPartitions, int64(c.Count-e.topic.Partitions)); err != nil {
+	e, err := s.topicToGrow(c)
+	if err != nil {
 		return err
 	}
 	t := *e.topic
@@ -185,6 +186,18 @@ func (s *machine) createPartitions(c *CreatePartitions, fx *Effects) error {
 	s.replaceTopic(e, &t, fx)
 	s.membershipChanged(fx)
 	return nil
+}
+
+// topicToGrow returns the topic to which a command adds partitions.
+func (s *machine) topicToGrow(c *CreatePartitions) (*topicEntry, error) {
+	e, ok := s.liveTopic(topicKey(c.ID))
+	if !ok {
+		return nil, ErrUnknownTopic
+	}
+	if c.Count <= e.topic.Partitions || c.Count > MaxPartitions {
+		return nil, ErrPartitionCount
+	}
+	return e, s.allows(LimitPartitions, int64(c.Count-e.topic.Partitions))
 }
 
 // validFactor reports whether a topic can have a replication factor.
@@ -208,20 +221,15 @@ func (s *machine) setReplicationFactor(c *SetReplicationFactor, fx *Effects) err
 func configKey(r ConfigResource, name string) string { return string([]byte{byte(r)}) + name }
 
 func (s *machine) setConfigs(c *SetConfigs, fx *Effects) error {
+	old, changed, err := s.newConfigs(c)
+	if err != nil {
+		return err
+	}
 	if c.Resource == ConfigTopic {
-		e, ok := s.liveTopic(topicKey(c.Topic))
-		if !ok {
-			return ErrUnknownTopic
-		}
+		e, _ := s.liveTopic(topicKey(c.Topic))
 		t := *e.topic
 		before, _ := s.CleanupConfigs(c.Topic)
-		t.Configs = changedConfigs(t.Configs, c)
-		if err := admitsConfigs(e.topic.Configs, t.Configs); err != nil {
-			return err
-		}
-		if err := s.allows(LimitTextBytes, t.text()-e.topic.text()); err != nil {
-			return err
-		}
+		t.Configs = changed
 		s.replaceTopic(e, &t, fx)
 		if after, _ := s.CleanupConfigs(c.Topic); after != before {
 			s.endCleaningsOf(c.Topic)
@@ -229,14 +237,6 @@ func (s *machine) setConfigs(c *SetConfigs, fx *Effects) error {
 		return nil
 	}
 	key := configKey(c.Resource, c.Name)
-	old, _ := s.configs.Get(key)
-	changed := changedConfigs(old, c)
-	if err := admitsConfigs(old, changed); err != nil {
-		return err
-	}
-	if err := s.allows(LimitTextBytes, resourceText(c.Name, changed)-resourceText(c.Name, old)); err != nil {
-		return err
-	}
 	s.weighResource(c.Name, old, -1)
 	s.weighResource(c.Name, changed, 1)
 	if len(changed) > 0 {
@@ -249,6 +249,25 @@ func (s *machine) setConfigs(c *SetConfigs, fx *Effects) error {
 	}
 	fx.Configs = true
 	return nil
+}
+
+// newConfigs returns the configs of a command's resource before and after the command.
+func (s *machine) newConfigs(c *SetConfigs) (old, changed map[string]string, err error) {
+	name := c.Name
+	if c.Resource == ConfigTopic {
+		e, ok := s.liveTopic(topicKey(c.Topic))
+		if !ok {
+			return nil, nil, ErrUnknownTopic
+		}
+		old, name = e.topic.Configs, ""
+	} else {
+		old, _ = s.configs.Get(configKey(c.Resource, c.Name))
+	}
+	changed = changedConfigs(old, c)
+	if err := admitsConfigs(old, changed); err != nil {
+		return nil, nil, err
+	}
+	return old, changed, s.allows(LimitTextBytes, resourceText(name, changed)-resourceText(name, old))
 }
 
 func changedConfigs(old map[string]string, c *SetConfigs) map[string]string {

@@ -20,8 +20,8 @@ func (s *machine) named(r *TransactionRef) (*transaction, error) {
 	return t, nil
 }
 
-// toAdd is named for requests that add something. They may run side by side, the first of them beginning the
-// transaction, so what is late of ProtocolOne is only told by the end before.
+// toAdd is named for requests that add something. Several may run side by side, and the first begins the transaction. So a late request of
+// ProtocolOne is recognized by the end of the transaction before.
 func (s *machine) toAdd(r *TransactionRef) (*transaction, error) {
 	t, err := s.named(r)
 	if err == nil && r.Version < ProtocolTwo && r.AsOf < t.ended {
@@ -60,8 +60,8 @@ func (t *transaction) lacks(list []id.TopicPartition) bool {
 	return false
 }
 
-// existing gives one error per partition: nil if all of them exist, else ErrUnknownPartition for those that do not
-// and ErrNotAttempted for the others.
+// existing returns one error per partition: nil if all of them exist, else ErrUnknownPartition for missing ones and ErrNotAttempted for the
+// others.
 func (s *machine) existing(list []id.TopicPartition) (errs []error, ok bool) {
 	errs, ok = make([]error, len(list)), true
 	for i, tp := range list {
@@ -104,6 +104,21 @@ func (s *machine) addOffsets(c *AddOffsets, _ *Effects) Result {
 // joinGroup makes a group part of a transaction, if it is not. Errors: ErrTransactionTooLarge, which wraps *LimitError at a limit
 // of the state.
 func (s *machine) joinGroup(t *transaction, version int8, group string) error {
+	if err := s.allowsJoin(t, group); err != nil {
+		return err
+	}
+	if _, in := t.group(group); in {
+		return nil
+	}
+	s.changeTransaction(t, func(t *transaction) {
+		s.begin(t, version)
+		s.addGroup(t, group)
+	})
+	return nil
+}
+
+// allowsJoin returns the error of joinGroup.
+func (s *machine) allowsJoin(t *transaction, group string) error {
 	if _, in := t.group(group); in {
 		return nil
 	}
@@ -113,10 +128,6 @@ func (s *machine) joinGroup(t *transaction, version int8, group string) error {
 	if err := s.allows(LimitTextBytes, int64(len(group))); err != nil {
 		return fmt.Errorf("%w: %w", ErrTransactionTooLarge, err)
 	}
-	s.changeTransaction(t, func(t *transaction) {
-		s.begin(t, version)
-		s.addGroup(t, group)
-	})
 	return nil
 }
 
@@ -128,34 +139,43 @@ func (t *transaction) group(group string) (index uint64, ok bool) {
 	return t.groups.Get(group)
 }
 
-// checkTransactionOffsets decides whether a transaction may commit offsets of a group, and if so makes the group part
-// of it: under ProtocolTwo implicitly, beginning the transaction if need be; under ProtocolOne it must have been added,
-// as far as the client knew. Errors: ErrUnknownTransaction, ErrFencedProducer, ErrInvalidTransactionState,
-// ErrTransactionTooLarge, which wraps *LimitError at a limit of the state.
-func (s *machine) checkTransactionOffsets(c *CommitOffsets) error {
+// enterOffsets decides whether a transaction may commit offsets of a group, and if so makes the group part of it. Under ProtocolTwo, that
+// begins the transaction if need be. Errors: those of allowsTransactionOffsets.
+func (s *machine) enterOffsets(c *CommitOffsets) error {
+	t, err := s.allowsTransactionOffsets(c)
+	if err == nil && c.Transaction.Version >= ProtocolTwo {
+		err = s.joinGroup(t, c.Transaction.Version, c.Group)
+	}
+	return err
+}
+
+// allowsTransactionOffsets returns the transaction that may commit offsets of a group. Under ProtocolOne, the client must have seen the answer to
+// the group's addition. Errors: ErrUnknownTransaction, ErrFencedProducer, ErrInvalidTransactionState, ErrTransactionTooLarge, which wraps
+// *LimitError at a limit of the state.
+func (s *machine) allowsTransactionOffsets(c *CommitOffsets) (*transaction, error) {
 	r := c.Transaction
 	t, err := s.named(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if index, in := t.group(c.Group); r.Version < ProtocolTwo && (!in || r.AsOf < index) {
-		return ErrInvalidTransactionState
+		return nil, ErrInvalidTransactionState
 	}
 	if err := s.admitsPending(c); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.allowsCommit(c.Group, c.Offsets); err != nil {
-		return fmt.Errorf("%w: %w", ErrTransactionTooLarge, err)
+		return nil, fmt.Errorf("%w: %w", ErrTransactionTooLarge, err)
 	}
 	if r.Version >= ProtocolTwo {
-		return s.joinGroup(t, r.Version, c.Group)
+		err = s.allowsJoin(t, c.Group)
 	}
-	return nil
+	return t, err
 }
 
-// checkTransaction decides whether an idempotent batch fits what its producer has open: Accepted, or else Fenced or
-// InvalidTxn. A batch of ProtocolTwo needs the producer's epoch only, which changes with every transaction; one of
-// ProtocolOne must have been sent by someone who knew that the partition had been added to this transaction. A batch
+// checkTransaction decides whether an idempotent batch fits the open transaction of its producer: Accepted, or else Fenced or
+// InvalidTxn. A batch of ProtocolTwo needs the producer's epoch only, which changes with every transaction. The sender of a batch of
+// ProtocolOne must have seen the partition's addition to this transaction. A batch
 // outside of its producer's open transaction is Fenced if its epoch is an old one (Kafka's ProducerAppendInfo checks the epoch
 // before anything else), and InvalidTxn otherwise. p is the partition, nil if it never had a record.
 func (s *machine) checkTransaction(tp id.TopicPartition, p *partition, b *commit.Run) commit.Outcome {

@@ -131,9 +131,8 @@ func (f *catalogFixture) catalog() (catalog int64) {
 	return catalog
 }
 
-// TestOwner_FullCatalogDelaysNoCommit fills the catalog with one kind, or with all in turn. Then 100,000 commits (10,000 for one kind, for the
-// time of the race detector) go on without a delay. Groups
-// and offsets change without growth, and a deletion makes room.
+// TestOwner_FullCatalogDelaysNoCommit fills the catalog with one kind, or with all in turn. Then 10,000 commits go on without a delay, or
+// 100,000 with all kinds. Groups and offsets change without growth, and a deletion makes room.
 func TestOwner_FullCatalogDelaysNoCommit(t *testing.T) {
 	fills := map[string]func(n int) metadata.Command{"all kinds": func(n int) metadata.Command {
 		kinds := []string{"topics", "groups", "offsets", "transactional IDs", "configs of groups"}

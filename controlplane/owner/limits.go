@@ -2,6 +2,7 @@ package owner
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -51,11 +52,16 @@ func (m *limitMetrics) set(limits, used metadata.Limits) {
 	}
 }
 
-// weighLimits updates the metrics of the limits, and logs a warning about limits that are nearly used up. The memory of the catalog
-// (metadata.Load.Catalog) has a limit too.
+// weighLimits updates the metrics of the limits, and logs a warning about limits that are nearly used up.
 func (o *Owner) weighLimits(catalog int64) {
 	limits, used := o.state.Limits()
 	o.metrics.limits.set(limits, used)
+	o.load.offsets.Store(offsetRoom(limits, used))
+	o.warnNearLimits(limits, used, catalog)
+}
+
+// warnNearLimits logs a warning about limits that are nearly used up. The memory of the catalog (metadata.Load.Catalog) has a limit too.
+func (o *Owner) warnNearLimits(limits, used metadata.Limits, catalog int64) {
 	var near []string
 	for i, limit := range limits {
 		if limit > 0 && float64(used[i]) >= nearLimit*float64(limit) {
@@ -73,4 +79,46 @@ func (o *Owner) weighLimits(catalog int64) {
 		o.cfg.Logger.Warn("virtual cluster is near its limits, beyond which growth is refused: delete what is not needed, or raise the limits "+
 			"of every control plane (logged once a minute)", zap.Strings("limits", near))
 	})
+}
+
+// offsetRoom returns the growth up to which no limit of the state refuses a commit of offsets, also of a new group.
+func offsetRoom(limits, used metadata.Limits) int64 {
+	room := int64(math.MaxInt64)
+	for _, kind := range []metadata.LimitKind{metadata.LimitGroups, metadata.LimitOffsetBytes, metadata.LimitTextBytes} {
+		left := limits[kind] - used[kind]
+		switch {
+		case limits[kind] == 0 || kind == metadata.LimitGroups && left > 0:
+		default:
+			room = min(room, max(left, 0))
+		}
+	}
+	return room
+}
+
+// answerRefused answers a proposal that a limit of the applied state refuses. Commands in flight may make room, or take it: Apply decides about
+// every proposal in the log. Errors: ErrNotOwner.
+func (o *Owner) answerRefused(p *Proposal) error {
+	switch c := p.cmd.(type) {
+	case *metadata.CommitOffsets:
+		if c.Transaction == nil && metadata.GrowthOf(c).Bytes <= o.load.offsets.Load() {
+			return nil // without the lock, since these are the most frequent commands beside commits of records
+		}
+	case *metadata.CreateTopic, *metadata.CreatePartitions, *metadata.SetConfigs, *metadata.UpdateGroup, *metadata.AddOffsets:
+	default:
+		return nil
+	}
+	var result metadata.Result
+	var refused bool
+	var limits, used metadata.Limits
+	index, err := o.Read(func(s *metadata.State) {
+		result, refused = s.Refused(p.cmd)
+		limits, used = s.Limits()
+	})
+	if err != nil || !refused {
+		return err
+	}
+	o.warnNearLimits(limits, used, o.load.catalog.Load())
+	p.stay.Store(taken)
+	p.succeed(result, index)
+	return nil
 }

@@ -60,3 +60,89 @@ freshet_owner_limit_used{kind="transactional_ids"} 0
 `), "freshet_owner_limit_used"))
 	})
 }
+
+// TestOwner_RefusedCommandsTakeNoLog repeats commands that a limit of the state refuses 10,000 times. The answers are those of Apply, and the
+// log stays as it is.
+func TestOwner_RefusedCommandsTakeNoLog(t *testing.T) {
+	tp := func(partition int32) id.TopicPartition {
+		return id.TopicPartition{Topic: id.Topic{1}, Partition: partition}
+	}
+	offset := func(partition int32) metadata.OffsetCommit {
+		return metadata.OffsetCommit{Partition: tp(partition), Metadata: "text", ExpiresMs: -1}
+	}
+	for what, x := range map[string]struct {
+		kind    metadata.LimitKind
+		command func(ref metadata.TransactionRef) metadata.Command
+	}{
+		"CreateTopic": {metadata.LimitTopics, func(metadata.TransactionRef) metadata.Command {
+			return &metadata.CreateTopic{ID: id.Topic{2}, Name: "new", Partitions: 1}
+		}},
+		"CreatePartitions": {metadata.LimitPartitions, func(metadata.TransactionRef) metadata.Command {
+			return &metadata.CreatePartitions{ID: id.Topic{1}, Count: 3}
+		}},
+		"SetConfigs": {metadata.LimitTextBytes, func(metadata.TransactionRef) metadata.Command {
+			return &metadata.SetConfigs{Resource: metadata.ConfigTopic, Topic: id.Topic{1}, Set: map[string]string{"k": "v"}}
+		}},
+		"UpdateGroup": {metadata.LimitGroups, func(metadata.TransactionRef) metadata.Command {
+			return &metadata.UpdateGroup{Group: "new", Kind: metadata.GroupClassic, Head: []byte("head")}
+		}},
+		"CommitOffsets of a new group": {metadata.LimitGroups, func(metadata.TransactionRef) metadata.Command {
+			return &metadata.CommitOffsets{Group: "new", Offsets: []metadata.OffsetCommit{offset(0), offset(1)}}
+		}},
+		"CommitOffsets": {metadata.LimitOffsetBytes, func(metadata.TransactionRef) metadata.Command {
+			return &metadata.CommitOffsets{Group: "g", Offsets: []metadata.OffsetCommit{offset(1), offset(9)}}
+		}},
+		"CommitOffsets of a transaction": {metadata.LimitOffsetBytes, func(ref metadata.TransactionRef) metadata.Command {
+			return &metadata.CommitOffsets{Group: "g", Transaction: &ref, Offsets: []metadata.OffsetCommit{offset(1)}}
+		}},
+		"AddOffsets": {metadata.LimitTextBytes, func(ref metadata.TransactionRef) metadata.Command {
+			return &metadata.AddOffsets{TransactionRef: ref, Group: "new"}
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := start(t, nil)
+				end := f.run(t)
+				propose := func(c metadata.Command) metadata.Result {
+					t.Helper()
+					result, _, err := f.Propose(t.Context(), c)
+					require.NoError(t, err)
+					return result
+				}
+				require.NoError(t, propose(&metadata.CreateTopic{ID: id.Topic{1}, Name: "t", Partitions: 2}).Err)
+				taken := &metadata.CommitOffsets{Group: "g", Offsets: []metadata.OffsetCommit{offset(0)}}
+				require.NoError(t, propose(taken).Err)
+				init := propose(&metadata.InitTransaction{TransactionalID: "x", TimeoutMs: 1000, ProducerID: -1, ProducerEpoch: -1})
+				producer := init.Value.(metadata.InitTransactionResult)
+				command := x.command(metadata.TransactionRef{
+					TransactionalID: "x", ProducerID: producer.ProducerID, Epoch: producer.Epoch, Version: metadata.ProtocolTwo,
+				})
+				var limits metadata.Limits
+				limits[x.kind] = 1
+				require.NoError(t, propose(&metadata.SetLimits{Limits: limits}).Err)
+				want := replay(t, f.log).Apply(1<<20, &metadata.Batch{Commands: []metadata.Command{command}}, nil, nil)[0]
+				if errs, ok := want.Value.([]error); ok {
+					require.Error(t, errs[0])
+				} else {
+					require.Error(t, want.Err)
+				}
+
+				bytes, tail := f.tenure.Bytes(), replay(t, f.log).Index()
+				for range 10_000 {
+					require.Equal(t, want, propose(command))
+				}
+				run, err := f.EnqueueRun(t.Context(), []metadata.Command{command, taken, command})
+				require.NoError(t, err)
+				require.Len(t, run, 3)
+				for i := range run {
+					result, _, err := run[i].Wait(t.Context())
+					require.NoError(t, err)
+					require.Equal(t, i != 1, result.Err != nil || result.Value.([]error)[0] != nil)
+				}
+				require.NoError(t, end())
+				require.Equal(t, tail+1, replay(t, f.log).Index(), "the run's command without growth alone")
+				require.Less(t, f.tenure.Bytes()-bytes, int64(200))
+			})
+		})
+	}
+}

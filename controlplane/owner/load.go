@@ -62,11 +62,12 @@ type load struct {
 	bytes   atomic.Int64 // estimated memory
 	catalog atomic.Int64 // the catalog's part of bytes
 	empty   atomic.Int64 // partitions that never had a record
+	offsets atomic.Int64 // bytes of offsets that no limit of the state refuses
 	// warned is the level of the last warning: 0, halfOfBound or slowFrom. Only the apply goroutine uses it.
 	warned float64
 	// crowded reports whether the warning about producers was logged. Only the apply goroutine uses it.
 	crowded bool
-	// limits bounds the warnings about limits of the state. Only the apply goroutine uses it.
+	// limits bounds the warnings about limits of the state.
 	limits rate.Sometimes
 }
 

@@ -90,12 +90,16 @@ func (o *Owner) Err() error {
 // calls. The command must not change any more. It blocks while the queue is full. Errors: ErrNotOwner,
 // metalog.ErrLogFull, ErrOverloaded, ErrTooLarge, the context's; none of them leaves an effect. ErrLogFull comes before the log is
 // full if groups are held back so long that the command would wait more than Config.MaxWait: its client would give it
-// up and send it again, behind itself.
+// up and send it again, behind itself. If a limit of the applied state refuses the command (metadata.State.Refused), the proposal is answered at
+// once and takes no room in the log.
 func (o *Owner) Enqueue(ctx context.Context, cmd metadata.Command) (*Proposal, error) {
 	p, err := o.admitted(ctx, cmd)
 	if err != nil {
 		o.countRefusal(err)
 		return nil, err
+	}
+	if p.answered() {
+		return p, nil
 	}
 	if err := o.queue.put(ctx, o.done, p); err != nil {
 		return nil, err
@@ -111,7 +115,7 @@ const runBytes = 128 << 10
 // EnqueueRun returns their proposals, at least one; the commands beyond are the next run. A run ends before the first refused command.
 // An error is about the first command alone, and none was taken. Commits (*metadata.CommitBundle), which are delayed each by itself, are not for it.
 func (o *Owner) EnqueueRun(ctx context.Context, cmds []metadata.Command) ([]*Proposal, error) {
-	var run []*Proposal
+	var run, queued []*Proposal
 	var weight int64
 	for _, cmd := range cmds {
 		p, err := o.admitted(ctx, cmd)
@@ -126,15 +130,19 @@ func (o *Owner) EnqueueRun(ctx context.Context, cmds []metadata.Command) ([]*Pro
 			o.queue.unreserve(p)
 			break
 		}
-		run, weight = append(run, p), weight+p.weight()
+		run = append(run, p)
+		if !p.answered() {
+			queued, weight = append(queued, p), weight+p.weight()
+		}
 	}
-	if err := o.queue.put(ctx, o.done, run...); err != nil {
+	if err := o.queue.put(ctx, o.done, queued...); err != nil {
 		return nil, err
 	}
 	return run, nil
 }
 
-// admitted returns the proposal of a command. It refuses the command if the log or the state has no room, and delays commits: see Enqueue.
+// admitted returns the proposal of a command, which is answered if a limit of the state refuses the command. admitted refuses the command if the
+// log or the state has no room, and delays commits: see Enqueue.
 func (o *Owner) admitted(ctx context.Context, cmd metadata.Command) (*Proposal, error) {
 	if !reserved(cmd) && (o.logFull() || o.expectedWait() > o.cfg.MaxWait) {
 		return nil, metalog.ErrLogFull
@@ -142,6 +150,9 @@ func (o *Owner) admitted(ctx context.Context, cmd metadata.Command) (*Proposal, 
 	p, err := o.proposal(cmd)
 	if err != nil {
 		return nil, err
+	}
+	if err := o.answerRefused(p); err != nil || p.answered() {
+		return p, err
 	}
 	return p, o.admit(ctx, p)
 }

@@ -59,6 +59,16 @@ func (p *Proposal) Wait(ctx context.Context) (metadata.Result, uint64, error) {
 	}
 }
 
+// answered reports whether the answer is there.
+func (p *Proposal) answered() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
 func (p *Proposal) succeed(result metadata.Result, index uint64) {
 	p.result, p.index = result, index
 	close(p.done)
