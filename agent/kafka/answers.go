@@ -31,9 +31,12 @@ const (
 // Answers bounds the memory of answers without records. An answer is counted before it is built and until its client has taken it. While an answer waits
 // for memory, clients that do not take their answers lose their connections. A nil *Answers has no bounds.
 type Answers struct {
-	bytes   int64 // size of shared
-	shared  *semaphore.Weighted
-	places  *semaphore.Weighted
+	bytes  int64 // size of shared, and of names
+	shared *semaphore.Weighted
+	places *semaphore.Weighted
+	// names bounds the memory of large Metadata requests. It is apart from shared and places, because the answer is reserved there while the request holds
+	// names.
+	names   *semaphore.Weighted
 	reclaim func()
 	waiting prometheus.Gauge
 }
@@ -42,7 +45,7 @@ type Answers struct {
 func NewAnswers(memory int64, reclaim func(), r prometheus.Registerer) *Answers {
 	bytes := max(memory/sharedPart, 4*askedAnswer)
 	return &Answers{
-		bytes: bytes, shared: semaphore.NewWeighted(bytes),
+		bytes: bytes, shared: semaphore.NewWeighted(bytes), names: semaphore.NewWeighted(bytes),
 		places: semaphore.NewWeighted(min(max(1, memory/memoryOfPlace), maxPlaces)), reclaim: reclaim,
 		waiting: promauto.With(r).NewGauge(prometheus.GaugeOpts{
 			Name: "freshet_kafka_answers_waiting", Help: "Requests that wait for the memory of their answer.",
@@ -106,7 +109,7 @@ const (
 // their memory themselves, or wait for other clients.
 func counted(key int16) bool {
 	switch k := kmsg.Key(key); k {
-	case kmsg.Fetch, kmsg.Metadata, kmsg.PushTelemetry:
+	case kmsg.Fetch, kmsg.PushTelemetry:
 		return false
 	default:
 		return !outgrow[k] && !waitsForOthers(key)
@@ -119,7 +122,7 @@ func (a *Answers) within(ctx context.Context, req *edge.Request, start func(cont
 	if a == nil || len(req.Body) < largeRequest || !counted(req.Key) {
 		return start(ctx, req)
 	}
-	release, err := a.reserve(ctx, memoryOfElement*kafkaproto.CountElements(req.Key, req.Version, req.Body))
+	release, err := a.forElements(ctx, req.Key, memoryOfElement*kafkaproto.CountElements(req.Key, req.Version, req.Body))
 	if err != nil {
 		return closed // its client is gone
 	}
@@ -135,6 +138,14 @@ func (a *Answers) within(ctx context.Context, req *edge.Request, start func(cont
 	wait := start(ctx, req)
 	started = true
 	return func() edge.Reply { return released(wait, release) }
+}
+
+// forElements is reserve for the size of a request's elements.
+func (a *Answers) forElements(ctx context.Context, key int16, size int) (release func(), err error) {
+	if key == int16(kmsg.Metadata) && size > tinyAnswer {
+		return a.acquire(ctx, a.names, min(int64(size), a.bytes))
+	}
+	return a.reserve(ctx, size)
 }
 
 // released waits for a reply, and makes release a part of the reply's Release. If wait panics, it calls release at once.

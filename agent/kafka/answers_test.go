@@ -142,6 +142,30 @@ func TestHandler_CountsAnswersOfLargeRequests(t *testing.T) {
 	})
 }
 
+// A Metadata request of many names waits for the memory of the one before it, and a small one does not.
+func TestHandler_CountsNamesOfMetadata(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := NewAnswers(512<<20, func() {}, nil)
+		m := NewMetadata(MetadataConfig{Catalogue: catalogueOf(t), Views: NewViews(&Zones{own: "a"}), Prober: never(t), Answers: answers})
+		ask := func(names int) func() edge.Reply {
+			in := metadataRequest(slices.Repeat([]string{"alpha"}, names)...)
+			in.SetVersion(8)
+			return answers.within(t.Context(), &edge.Request{
+				Key: in.Key(), Version: 8, Body: in.AppendTo(nil), Client: &edge.Client{Listener: "main", PortIndex: 1},
+			}, m.Start)
+		}
+		first := ask(200_000)()
+		second := make(chan edge.Reply, 1)
+		go func() { second <- ask(200_000)() }()
+		synctest.Wait()
+		require.NotEmpty(t, ask(1)().Head)
+		require.Empty(t, second)
+		first.Release()
+		(<-second).Release()
+		require.True(t, answers.names.TryAcquire(answers.bytes))
+	})
+}
+
 // A panic in a handler closes its connection (edge.conn.resolve). The memory of its answer is given back.
 func TestAnswers_AreReleasedByAPanic(t *testing.T) {
 	calls := 0

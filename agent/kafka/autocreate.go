@@ -11,8 +11,13 @@ import (
 	"github.com/freshet-io/freshet/agent/edge"
 )
 
-// autoCreateVersion is the CreateTopics version that auto-creation speaks to the control plane.
-const autoCreateVersion = 7
+const (
+	// autoCreateVersion is the version of the CreateTopics requests to the control plane: the last one whose answer lists no configs.
+	autoCreateVersion = 4
+	// maxAutoCreate is the maximum number of topics that one Metadata request creates. The client asks for further ones again. Kafka has no such bound:
+	// its controller refuses all topics of a request with more than 10,000.
+	maxAutoCreate = 1000
+)
 
 // AutoCreate creates topics by CreateTopics requests to the control plane, on behalf of the client that asked about
 // them, with the cluster's default partition count and configs.
@@ -24,16 +29,20 @@ type AutoCreate struct {
 // NewAutoCreate builds a TopicCreator over a Forwarder.
 func NewAutoCreate(to Forwarder, zones *Zones) *AutoCreate { return &AutoCreate{to: to, zones: zones} }
 
-// CreateTopics implements TopicCreator. Errors are *kerr.Error as the control plane gave them, or those of the
-// Forwarder.
+// CreateTopics implements TopicCreator. It creates the first maxAutoCreate topics, and returns LEADER_NOT_AVAILABLE for the others. The other errors are
+// *kerr.Error of the control plane, or those of the Forwarder.
 func (a *AutoCreate) CreateTopics(ctx context.Context, req *edge.Request, names []string) []error {
 	errs := make([]error, len(names))
 	fail := func(err error) []error {
-		for i := range errs {
+		for i := range names {
 			errs[i] = fmt.Errorf("create topics: %w", err)
 		}
 		return errs
 	}
+	for i := maxAutoCreate; i < len(names); i++ {
+		errs[i] = kerr.LeaderNotAvailable
+	}
+	names = names[:min(len(names), maxAutoCreate)]
 	in := kmsg.NewPtrCreateTopicsRequest()
 	in.SetVersion(autoCreateVersion)
 	in.TimeoutMillis = int32(DefaultMetadataTimeout / time.Millisecond)

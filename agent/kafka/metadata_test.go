@@ -2,6 +2,8 @@ package kafka
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -18,7 +20,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/client"
 )
 
-// never is a prober that fails the test: what is known needs no fresh knowledge.
+// never is a prober that fails the test: known topics need no fresh catalogue.
 func never(t *testing.T) view.Prober {
 	t.Helper()
 	return proberFunc(func(context.Context) (uint64, error) {
@@ -323,6 +325,60 @@ func TestMetadata_AutoCreate(t *testing.T) {
 	require.Equal(t, []int16{
 		0, 0, kerr.PolicyViolation.Code, kerr.LeaderNotAvailable.Code, kerr.InvalidTopicException.Code,
 	}, got)
+}
+
+// creatingOwner creates the topics of CreateTopics requests, and counts the names of each request.
+type creatingOwner struct {
+	t         *testing.T
+	catalogue *view.Catalogue
+	index     uint64
+	names     []int
+}
+
+func (o *creatingOwner) Forward(_ context.Context, f client.Forward) ([]byte, error) {
+	in := kmsg.NewPtrCreateTopicsRequest()
+	in.SetVersion(f.Version)
+	require.NoError(o.t, in.ReadFrom(f.Body))
+	require.Less(o.t, f.Version, int16(5), "from version 5 on, the answer has 1 KB of configs for each topic")
+	out := kmsg.NewPtrCreateTopicsResponse()
+	out.SetVersion(f.Version)
+	o.names = append(o.names, len(in.Topics))
+	o.index++
+	change := &api.Catalogue{Index: o.index}
+	for _, topic := range in.Topics {
+		a := kmsg.NewCreateTopicsResponseTopic()
+		a.Topic = topic.Topic
+		out.Topics = append(out.Topics, a)
+		sum := sha256.Sum256([]byte(topic.Topic))
+		change.Topics = append(change.Topics, &api.Topic{Id: sum[:16], Name: topic.Topic, Partitions: 1})
+	}
+	o.catalogue.OnCatalogue(change)
+	return out.AppendTo(nil), nil
+}
+
+// A Metadata request creates 1,000 topics at most. The client asks for the others again.
+func TestMetadata_AutoCreateIsBounded(t *testing.T) {
+	c := catalogueOf(t)
+	owner := &creatingOwner{t: t, catalogue: c, index: 1}
+	m := metadataOf(c, proberFunc(func(context.Context) (uint64, error) { return owner.index, nil }), NewAutoCreate(owner, zonesOf(t, "a")))
+	var names []string
+	for i := range 2*maxAutoCreate + 1 {
+		names = append(names, fmt.Sprintf("new-%d", i))
+	}
+	in := metadataRequest(names...)
+	in.AllowAutoTopicCreation = true
+	for _, created := range []int{maxAutoCreate, 2 * maxAutoCreate, len(names)} {
+		out := call[*kmsg.MetadataResponse](t, m, 8, in, "")
+		require.Len(t, out.Topics, len(names))
+		for i, topic := range out.Topics {
+			want := int16(0)
+			if i >= created {
+				want = kerr.LeaderNotAvailable.Code
+			}
+			require.Equal(t, want, topic.ErrorCode, i)
+		}
+	}
+	require.Equal(t, []int{maxAutoCreate, maxAutoCreate, 1}, owner.names)
 }
 
 // TestMetadata_BeforeTheCatalogue: an agent that does not know anything yet shows no cluster without brokers, which clients

@@ -55,7 +55,7 @@ func (c *call) createTopics(ctx context.Context, in *kmsg.CreateTopicsRequest) (
 	out.Topics = make([]kmsg.CreateTopicsResponseTopic, len(topics))
 	errs := make([]*apiError, len(topics))
 	for i := range topics {
-		out.Topics[i], errs[i] = createdTopic(&topics[i], brokers), topics[i].err
+		out.Topics[i], errs[i] = createdTopic(&topics[i], brokers, in.Version >= 5), topics[i].err
 	}
 	out.ThrottleMillis = throttleMs(errs)
 	return out, nil
@@ -264,7 +264,8 @@ func (c *call) proposeTopics(ctx context.Context, topics []newTopic) error {
 	return err
 }
 
-func createdTopic(n *newTopic, brokers map[string]string) kmsg.CreateTopicsResponseTopic {
+// createdTopic returns the answer about a topic. withConfigs lists its configs, which versions below 5 lack.
+func createdTopic(n *newTopic, brokers map[string]string, withConfigs bool) kmsg.CreateTopicsResponseTopic {
 	out, t := kmsg.NewCreateTopicsResponseTopic(), n.command
 	out.Topic, out.ErrorCode, out.ErrorMessage = n.name, n.err.code(), n.err.text()
 	if n.err != nil {
@@ -272,6 +273,9 @@ func createdTopic(n *newTopic, brokers map[string]string) kmsg.CreateTopicsRespo
 	}
 	out.TopicID = t.ID
 	out.NumPartitions, out.ReplicationFactor = t.Partitions, t.ReplicationFactor
+	if !withConfigs {
+		return out
+	}
 	for _, d := range topicconfig.All() {
 		entry := kmsg.NewCreateTopicsResponseTopicConfig()
 		entry.Name, entry.Value = d.Name, kmsg.StringPtr(topicconfig.Effective(t.Configs, brokers, d.Name))
