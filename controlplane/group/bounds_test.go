@@ -110,3 +110,85 @@ func TestJoinGroup_BoundOfAllGroups(t *testing.T) {
 		require.Zero(t, join("g4").ErrorCode)
 	})
 }
+
+// Classic members in a group of the consumer protocol have the bounds of a classic group, and so have the members of that protocol.
+func TestJoinGroup_BoundsOfAConsumerGroup(t *testing.T) {
+	inWorld(t, quick, func(w *world) {
+		join := func(in *kmsg.JoinGroupRequest) int16 { return ask[*kmsg.JoinGroupResponse](w, in, 3).ErrorCode }
+		require.Zero(t, ask[*kmsg.ConsumerGroupHeartbeatResponse](w, joining("g", "m"), 1).ErrorCode)
+		atTheBound := classic.MaxMemberBytes - len("p0000")
+		require.Equal(t, kerr.InvalidRequest.Code, join(joinOf("g", 1, atTheBound+1)))
+		require.Equal(t, kerr.InvalidRequest.Code, join(joinOf("g", classic.MaxProtocols+1, 0)))
+		for range classic.MaxBytes / (classic.MaxMemberBytes + 256) {
+			require.Zero(t, join(joinOf("g", 1, atTheBound)))
+		}
+		require.Equal(t, kerr.GroupMaxSizeReached.Code, join(joinOf("g", 1, atTheBound)))
+		require.Zero(t, join(joinOf("g", 1, 1000)))
+		large := joining("g", "n")
+		for i := range 10_000 {
+			large.SubscribedTopicNames = append(large.SubscribedTopicNames, fmt.Sprintf("%0100d", i))
+		}
+		require.Equal(t, kerr.GroupMaxSizeReached.Code, ask[*kmsg.ConsumerGroupHeartbeatResponse](w, large, 1).ErrorCode)
+	})
+}
+
+// Members of consumer groups count in the bound of all groups: when they come, when another owner reads them, and until they go.
+func TestConsumerGroupHeartbeat_BoundOfAllGroups(t *testing.T) {
+	inWorld(t, quick, func(w *world) {
+		w.memberBytes = 3 << 20
+		w.changeOwner()
+		beat := func(group string, epoch int32) int16 {
+			in := joining(group, "m")
+			in.MemberEpoch = epoch
+			for i := range 8000 {
+				in.SubscribedTopicNames = append(in.SubscribedTopicNames, fmt.Sprintf("%0100d", i))
+			}
+			return ask[*kmsg.ConsumerGroupHeartbeatResponse](w, in, 1).ErrorCode
+		}
+		for i := range 3 {
+			require.Zero(t, beat(fmt.Sprint("g", i), 0))
+		}
+		require.Equal(t, kerr.CoordinatorLoadInProgress.Code, beat("g3", 0))
+		w.changeOwner()
+		require.Equal(t, kerr.CoordinatorLoadInProgress.Code, beat("g3", 0))
+		require.Equal(t, kerr.CoordinatorLoadInProgress.Code, ask[*kmsg.JoinGroupResponse](w, joinOf("g4", 1, 900_000), 3).ErrorCode)
+		require.Zero(t, beat("g0", 0), "a member that is there already")
+		require.Zero(t, beat("g0", -1))
+		require.Zero(t, beat("g3", 0))
+		require.Equal(t, kerr.CoordinatorLoadInProgress.Code, beat("g4", 0))
+		time.Sleep(2 * time.Minute) // sleeps: in the bubble, until sessions end
+		require.Zero(t, beat("g4", 0))
+	})
+}
+
+// A group that becomes a consumer group, and a classic group again, counts once in the bound of all groups.
+func TestConsumerGroup_ConversionsCountOnce(t *testing.T) {
+	inWorld(t, quick, func(w *world) {
+		w.memberBytes = 2 << 20
+		w.changeOwner()
+		require.Zero(t, ask[*kmsg.ConsumerGroupHeartbeatResponse](w, joining("g", "m"), 1).ErrorCode)
+		for range 10 {
+			joined := ask[*kmsg.JoinGroupResponse](w, joinOf("g", 1, 900_000), 3)
+			require.Zero(t, joined.ErrorCode)
+			leave := joining("g", "m")
+			leave.MemberEpoch = -1
+			require.Zero(t, ask[*kmsg.ConsumerGroupHeartbeatResponse](w, leave, 1).ErrorCode)
+			require.Equal(t, "classic", w.groupType("g"))
+			require.Zero(t, ask[*kmsg.ConsumerGroupHeartbeatResponse](w, joining("g", "m"), 1).ErrorCode)
+			require.Equal(t, "consumer", w.groupType("g"))
+			gone := kmsg.NewPtrLeaveGroupRequest()
+			gone.Group, gone.MemberID = "g", joined.MemberID
+			require.Zero(t, ask[*kmsg.LeaveGroupResponse](w, gone, 0).ErrorCode)
+		}
+	})
+}
+
+// groupType returns the type of a group in ListGroups.
+func (w *world) groupType(name string) string {
+	for _, g := range ask[*kmsg.ListGroupsResponse](w, kmsg.NewPtrListGroupsRequest(), 5).Groups {
+		if g.Group == name {
+			return g.GroupType
+		}
+	}
+	return ""
+}

@@ -129,7 +129,7 @@ type Config struct {
 	Log        *zap.Logger
 	Registerer prometheus.Registerer // default: a private one
 	Patterns   *pattern.Queue        // for regular expressions; default: one of its own
-	// MemberBytes bounds the protocols and metadata of the members of all classic groups together; default 256 MiB.
+	// MemberBytes bounds the protocols, metadata and subscriptions of the members of all groups together; default 256 MiB.
 	MemberBytes int64
 }
 

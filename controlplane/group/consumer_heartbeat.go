@@ -42,7 +42,13 @@ func (c *call) consumerGroupHeartbeat(in *kmsg.ConsumerGroupHeartbeatRequest) {
 // consumerBeat answers a heartbeat whose regular expression, if it has one, is resolved.
 func (c *call) consumerBeat(in *kmsg.ConsumerGroupHeartbeatRequest) {
 	c.with(in.Group, func(g *group, now time.Time) step.Step {
-		reply := through[*kmsg.ConsumerGroupHeartbeatResponse](c, g)
+		answer := through[*kmsg.ConsumerGroupHeartbeatResponse](c, g)
+		reply := func(out *kmsg.ConsumerGroupHeartbeatResponse) {
+			if out.ErrorCode != kerr.InvalidRequest.Code { // consumer.Validate, which is no bound
+				c.countRefusal(out.ErrorCode, in.Group)
+			}
+			answer(out)
+		}
 		switch {
 		case g.consumer != nil:
 			return g.afterConsumer(now, g.consumer.Heartbeat(now, c.client(), in, c.topics.Load(), reply))

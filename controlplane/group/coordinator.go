@@ -70,6 +70,7 @@ func New(cfg Config, o Owner, spawn session.Spawn) (*Coordinator, error) {
 		completed: newCompletions(), classic: cfg.Settings.classic(cfg.Log), consumer: cfg.Settings.consumer(cfg.Log),
 	}
 	c.classic.Budget = classic.NewBudget(cfg.MemberBytes)
+	c.consumer.Budget = c.classic.Budget
 	c.classic.MemberLimit, c.consumer.MemberLimit = c.members.Load, c.members.Load
 	c.patterns = newPatterns(cfg.Patterns)
 	if _, err := o.Read(func(s *metadata.State) {
@@ -180,6 +181,13 @@ var boundErrors = map[int16]*kerr.Error{
 	kerr.InvalidRequest.Code:            kerr.InvalidRequest,
 	kerr.GroupMaxSizeReached.Code:       kerr.GroupMaxSizeReached,
 	kerr.CoordinatorLoadInProgress.Code: kerr.CoordinatorLoadInProgress,
+}
+
+// countRefusal counts an answer with an error of boundErrors.
+func (c *call) countRefusal(code int16, group string) {
+	if with := boundErrors[code]; with != nil {
+		c.refuse(c.forward, with, zap.String("group", group[:min(len(group), 255)]))
+	}
 }
 
 // refuse counts a request beyond a bound, and logs one a minute.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/group/classic"
 	"github.com/freshet-io/freshet/controlplane/group/step"
@@ -34,11 +33,7 @@ func (c *call) joinGroup(in *kmsg.JoinGroupRequest) {
 		return
 	}
 	c.with(in.Group, func(g *group, now time.Time) step.Step {
-		reply := joinReply(through[*kmsg.JoinGroupResponse](c, g), in.Version, func(code int16) {
-			if with := boundErrors[code]; with != nil {
-				c.refuse(c.forward, with, zap.String("group", in.Group[:min(len(in.Group), 255)]))
-			}
-		})
+		reply := joinReply(through[*kmsg.JoinGroupResponse](c, g), in.Version, func(code int16) { c.countRefusal(code, in.Group) })
 		if g.classic != nil {
 			return g.classic.Join(now, c.client(), in, reply)
 		}

@@ -20,6 +20,12 @@ func (b *Budget) hasRoom(bytes int) bool {
 	return b == nil || bytes <= 0 || b.used.Load()+int64(bytes) <= b.limit
 }
 
+// Fits reports whether a member may grow from a number of bytes to another one. It may always shrink.
+func (b *Budget) Fits(before, after int) bool { return b.hasRoom(charge(after) - charge(before)) }
+
+// Replace counts a member of a number of bytes in place of one of another number. 0 is no member.
+func (b *Budget) Replace(before, after int) { b.add(charge(after) - charge(before)) }
+
 // charge returns the bytes of a member that count in a Budget.
 func charge(bytes int) int { return max(0, bytes-smallMember) }
 

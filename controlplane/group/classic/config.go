@@ -37,8 +37,8 @@ const (
 	maxMemberPrefix = 255
 	// MaxBytes bounds these of all members together: the group's record is one command of the log, of at most 16 MiB.
 	MaxBytes = 14 << 20
-	// memberOverhead is added for each member, beside its strings, protocols and assignment.
-	memberOverhead = 128
+	// MemberOverhead is added for each member, beside its strings, protocols and assignment.
+	MemberOverhead = 128
 )
 
 // Config is what the groups of one coordinator share.

@@ -47,7 +47,7 @@ func (g *Group) Join(now time.Time, c Client, req *kmsg.JoinGroupRequest, reply 
 		g.refuseJoin(r, joinError(r.MemberID, codeInvalidGroup))
 	case r.sessionTimeout() < g.cfg.MinSession || r.sessionTimeout() > g.cfg.MaxSession:
 		g.refuseJoin(r, joinError(r.MemberID, codeInvalidSession))
-	case len(r.Protocols) > MaxProtocols || requestedBytes(r.Protocols) > MaxMemberBytes:
+	case IsLarge(r.Protocols):
 		g.refuseJoin(r, joinError(r.MemberID, codeInvalidRequest))
 	case !g.stored && r.MemberID != "":
 		g.refuseJoin(r, joinError(r.MemberID, codeUnknownMember))

@@ -23,7 +23,7 @@ type member struct {
 
 // weight returns about the bytes of the member.
 func (m *member) weight() int {
-	n := memberOverhead + len(m.ID) + len(m.ClientID) + len(m.ClientHost) + protocolBytes(m.Protocols) + len(m.Assignment)
+	n := MemberOverhead + len(m.ID) + len(m.ClientID) + len(m.ClientHost) + protocolBytes(m.Protocols) + len(m.Assignment)
 	if m.Instance != nil {
 		n += len(*m.Instance)
 	}

@@ -15,6 +15,11 @@ func protocolsOf(requested []kmsg.JoinGroupRequestProtocol) []Protocol {
 	return protocols
 }
 
+// IsLarge reports whether a member's protocols exceed MaxProtocols or MaxMemberBytes.
+func IsLarge(protocols []kmsg.JoinGroupRequestProtocol) bool {
+	return len(protocols) > MaxProtocols || requestedBytes(protocols) > MaxMemberBytes
+}
+
 // requestedBytes returns the bytes of the protocols in a request.
 func requestedBytes(protocols []kmsg.JoinGroupRequestProtocol) (n int) {
 	for _, p := range protocols {

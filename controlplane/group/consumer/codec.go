@@ -267,7 +267,6 @@ func (r *reader) partitions(set epochs) []id.TopicPartition {
 // (GroupMetadataManager.onLoaded)
 func Restore(group string, cfg Config, now time.Time, head []byte, members iter.Seq2[string, []byte]) (*Group, error) {
 	g := New(group, cfg)
-	g.stored = true
 	if err := g.readHead(head); err != nil {
 		return nil, fmt.Errorf("group %q: %w", group, err)
 	}
@@ -283,5 +282,6 @@ func Restore(group string, cfg Config, now time.Time, head []byte, members iter.
 		}
 		g.arm(m)
 	}
+	g.enterBudget()
 	return g, nil
 }

@@ -49,6 +49,8 @@ type Config struct {
 	MemberLimit        func() int64 // metadata.LimitGroupMembers of the state, 0 for no bound; nil is none
 	Assignors          []string     // group.consumer.assignors, the default one first; default assignor.Names
 
+	Budget *classic.Budget // of the bytes of all groups; nil for no bound
+
 	Migration         Migration     // group.consumer.migration.policy
 	ClassicMaxSize    int           // group.max.size, for a downgrade; 0 for no bound
 	ClassicMinSession time.Duration // group.min.session.timeout.ms; default classic.DefaultMinSession

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/controlplane/group/classic"
 	"github.com/freshet-io/freshet/controlplane/group/step"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -15,13 +17,13 @@ import (
 // firstEpoch is the epoch of a group, and of its empty target, before anything happened in it.
 const firstEpoch = 1
 
-// Group is one group of the consumer protocol. It is not safe for concurrent use. What is handed in may be kept and
-// must not change afterwards.
+// Group is one group of the consumer protocol. It is not safe for concurrent use. The group may keep its
+// arguments, so they must not change afterwards.
 type Group struct {
 	id  string
 	cfg Config
 
-	// Durable: the head, and of each member what codec.go writes.
+	// Durable: the head, and the fields of members that codec.go writes.
 	epoch           int32 // bumped whenever a new target is wanted
 	assignmentEpoch int32 // the group epoch that the target was made for
 	assignedMs      int64 // when it was made; 0 if it never was
@@ -29,8 +31,9 @@ type Group struct {
 	members         map[string]*member
 
 	// Soft, following from the members.
+	bytes  int                          // of all members (member.weight)
 	static map[string]string            // instance id to member id
-	owners map[id.TopicPartition]string // who is answerable for a partition: at most one member
+	owners map[id.TopicPartition]string // members by the partition that they are answerable for
 	regex  map[string]*expression       // every one that a member subscribes to
 
 	// Soft, following from the catalogue.
@@ -42,15 +45,15 @@ type Group struct {
 
 	wake time.Time // no timer is due before; may be too early
 
-	stored    bool // something was written of it, or read
-	reset     bool // the next write is to replace what is stored under the group's name
+	stored    bool // the group was written or read, and its members count in the budget
+	reset     bool // the next write replaces the stored group of this name
 	dirtyHead bool
 	dirty     map[string]struct{} // members whose stored value is to be written, or deleted if they are gone
 
 	downgrade *Downgrade
 }
 
-// New makes a group of which nothing is stored. It comes to be by the first member that joins.
+// New returns a group that is not stored. The first member that joins makes it exist.
 func New(group string, cfg Config) *Group {
 	return &Group{
 		id: group, cfg: cfg.WithDefaults(), epoch: firstEpoch, assignmentEpoch: firstEpoch, digest: digestOfNothing,
@@ -63,10 +66,10 @@ func New(group string, cfg Config) *Group {
 // Configure replaces the configuration. Sessions running keep their ends.
 func (g *Group) Configure(cfg Config) { g.cfg = cfg.WithDefaults() }
 
-// Stored tells whether the group exists, on disk or in a Write that a Step gave.
+// Stored reports whether the group exists, on disk or in a Write that a Step gave.
 func (g *Group) Stored() bool { return g.stored }
 
-// Empty tells whether the group has no members.
+// Empty reports whether the group has no members.
 func (g *Group) Empty() bool { return len(g.members) == 0 }
 
 // Size is the number of members, static ones that are away included.
@@ -117,6 +120,8 @@ func (g *Group) put(old, m *member) {
 	if old != nil {
 		g.drop(old)
 	}
+	m.bytes = m.weight()
+	g.weigh(0, m.bytes)
 	g.members[m.id] = m
 	if m.instance != "" {
 		g.static[m.instance] = m.id
@@ -127,11 +132,59 @@ func (g *Group) put(old, m *member) {
 // drop takes a member out.
 func (g *Group) drop(m *member) {
 	delete(g.members, m.id)
+	g.weigh(m.bytes, 0)
 	if g.static[m.instance] == m.id {
 		delete(g.static, m.instance)
 	}
 	g.disclaim(m)
 	g.unuseRegex(m.regex)
+}
+
+// weigh counts a member of a number of bytes in place of one of another number.
+func (g *Group) weigh(before, after int) {
+	g.bytes += after - before
+	if g.stored {
+		g.cfg.Budget.Replace(before, after)
+	}
+}
+
+// enterBudget has the members of a group that becomes stored count in the budget.
+func (g *Group) enterBudget() {
+	if g.stored {
+		return
+	}
+	g.stored = true
+	for _, m := range g.members {
+		g.cfg.Budget.Replace(0, m.bytes)
+	}
+}
+
+// leaveBudget takes the members out of the budget, for good.
+func (g *Group) leaveBudget() {
+	if g.stored {
+		for _, m := range g.members {
+			g.cfg.Budget.Replace(m.bytes, 0)
+		}
+	}
+	g.cfg.Budget = nil
+}
+
+// checkBytes refuses a member that makes the group larger than a command of the log, or all groups larger than their budget.
+func (g *Group) checkBytes(e entry) *Error {
+	before, after := 0, e.next.weight()
+	if e.found != nil {
+		before = e.found.bytes
+	}
+	switch {
+	case after <= before:
+		return nil
+	case g.bytes+after-before > classic.MaxBytes:
+		return fault(kerr.GroupMaxSizeReached, "The members of a group have at most %d bytes.", classic.MaxBytes)
+	case !g.cfg.Budget.Fits(before, after):
+		return fault(kerr.CoordinatorLoadInProgress, "The members of all groups take the memory that they may have.")
+	default:
+		return nil
+	}
 }
 
 // mark has the member's stored value written, or deleted, with the next write.
@@ -183,7 +236,8 @@ func (g *Group) flush() step.Step {
 			w.Members = append(w.Members, metadata.GroupMember{ID: name})
 		}
 	}
-	g.stored, g.reset, g.dirtyHead = true, false, false
+	g.enterBudget()
+	g.reset, g.dirtyHead = false, false
 	clear(g.dirty)
 	return step.Step{Writes: []metadata.UpdateGroup{w}}
 }
@@ -200,6 +254,8 @@ func (g *Group) log(message string, m *member, fields ...zap.Field) {
 		zap.String("instance", m.instance), zap.Int32("epoch", g.epoch))...)
 }
 
-// Unload gives answers to what is parked, before the group is thrown away: nothing, for a group of the consumer
-// protocol never makes a request wait.
-func (g *Group) Unload() step.Step { return step.Step{} }
+// Unload takes the group out of its budget, before the group is thrown away. No request waits in a group of the consumer protocol.
+func (g *Group) Unload() step.Step {
+	g.leaveBudget()
+	return step.Step{}
+}

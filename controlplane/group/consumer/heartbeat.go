@@ -16,7 +16,7 @@ import (
 
 // Heartbeat answers a ConsumerGroupHeartbeat, by which a member joins (epoch 0), stays, tells what it owns, and leaves
 // (-1, -2). The group has to exist, or the epoch to be 0: of a group that neither exists nor is made, GROUP_ID_NOT_FOUND
-// is the caller's to answer. Errors are those of Validate, and GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID,
+// is the caller's to answer. Errors are those of Validate, and GROUP_MAX_SIZE_REACHED, COORDINATOR_LOAD_IN_PROGRESS, UNKNOWN_MEMBER_ID,
 // FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION; none changes anything.
 // (GroupMetadataManager.consumerGroupHeartbeat)
 func (g *Group) Heartbeat(now time.Time, c Client, req *kmsg.ConsumerGroupHeartbeatRequest, cat Catalogue,
@@ -75,6 +75,9 @@ func (g *Group) beat(now time.Time, c Client, req *kmsg.ConsumerGroupHeartbeatRe
 	m := e.next
 	m.update(c, req)
 	if err := g.checkRegex(m.regex, cat); err != nil {
+		return err
+	}
+	if err := g.checkBytes(e); err != nil {
 		return err
 	}
 	if e.found == nil {

@@ -53,6 +53,9 @@ func (g *Group) join(now time.Time, c Client, req *kmsg.JoinGroupRequest, cat Ca
 	downgrade := req.InstanceID != nil && e.found != nil && g.downgradesWithReplaced(e.found)
 	m := e.next
 	m.updateClassic(c, req, subscription)
+	if err := g.checkBytes(e); err != nil {
+		return err
+	}
 	if e.found == nil {
 		g.log("classic member joins consumer group", m)
 	}
@@ -91,6 +94,8 @@ func (g *Group) checkJoin(name string, req *kmsg.JoinGroupRequest, resp *kmsg.Jo
 	case session < g.cfg.ClassicMinSession || session > g.cfg.ClassicMaxSession:
 		resp.MemberID = req.MemberID
 		return fault(kerr.InvalidSessionTimeout, "Session time-out out of range.")
+	case classic.IsLarge(req.Protocols):
+		return fault(kerr.InvalidRequest, "Too many protocols, or too large ones.")
 	case g.cfg.Migration == MigrationDisabled:
 		return fault(kerr.InconsistentGroupProtocol, "Classic members cannot join: migration is disabled.")
 	case full != nil:

@@ -58,7 +58,26 @@ type member struct {
 	target          []id.TopicPartition
 
 	timers memberTimers
+
+	bytes int // weight when the member became part of the group; 0 before
 }
+
+// weight returns about the bytes of the member, without its partitions.
+func (m *member) weight() int {
+	n := classic.MemberOverhead + len(m.id) + len(m.instance) + len(m.rack) + len(m.clientID) + len(m.clientHost) + len(m.regex) + len(m.assignor)
+	for _, topic := range m.topics {
+		n += nameOverhead + len(topic)
+	}
+	if m.classic != nil {
+		for _, p := range m.classic.protocols {
+			n += len(p.Name) + len(p.Metadata)
+		}
+	}
+	return n
+}
+
+// nameOverhead is the memory of a string beside its bytes.
+const nameOverhead = 16
 
 // classicMember is what a member has that speaks the classic protocol.
 type classicMember struct {

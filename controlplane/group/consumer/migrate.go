@@ -100,6 +100,7 @@ func (g *Group) classicProtocol() string {
 }
 
 func (g *Group) flushDowngrade() step.Step {
+	g.leaveBudget()
 	return step.Step{Writes: []metadata.UpdateGroup{{
 		Group: g.id, Kind: metadata.GroupClassic, Reset: true, Head: classic.AppendRecord(nil, &g.downgrade.Record),
 	}}}
