@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -83,17 +84,17 @@ func checkQuotaFilter(components []kmsg.DescribeClientQuotasRequestComponent) *q
 
 func alterClientQuotas(_ *edge.Client, in *kmsg.AlterClientQuotasRequest) *kmsg.AlterClientQuotasResponse {
 	out := kmsg.NewPtrAlterClientQuotasResponse()
-	places := map[string]int{} // of entities in the answer
+	places := map[[sha256.Size]byte]int{} // of entities in the answer
 	for i := range in.Entries {
 		e := &in.Entries[i]
 		fault := alterQuota(e)
-		name := quotaEntity(e.Entity)
-		if at, twice := places[name]; twice {
-			fault = badQuota("Ignoring duplicate entity %s", name)
+		key := quotaKey(e.Entity)
+		if at, twice := places[key]; twice {
+			fault = badQuota("Ignoring duplicate entity %s", quotaEntity(e.Entity))
 			out.Entries[at].ErrorCode, out.Entries[at].ErrorMessage = fault.code, &fault.message
 			continue
 		}
-		places[name] = len(out.Entries)
+		places[key] = len(out.Entries)
 		answer := kmsg.NewAlterClientQuotasResponseEntry()
 		for _, part := range e.Entity {
 			answer.Entity = append(answer.Entity, kmsg.AlterClientQuotasResponseEntryEntity{Type: part.Type, Name: part.Name})
@@ -104,6 +105,22 @@ func alterClientQuotas(_ *edge.Client, in *kmsg.AlterClientQuotasRequest) *kmsg.
 		out.Entries = append(out.Entries, answer)
 	}
 	return out
+}
+
+// quotaKey identifies an entity, whatever the order of its parts. The names of all entities of a request may take as many bytes as the request.
+func quotaKey(parts []kmsg.AlterClientQuotasRequestEntryEntity) [sha256.Size]byte {
+	var sums []string
+	for _, p := range parts {
+		of := sha256.Sum256([]byte(p.Type))
+		sum := string(of[:])
+		if p.Name != nil {
+			named := sha256.Sum256([]byte(*p.Name))
+			sum += string(named[:])
+		}
+		sums = append(sums, sum)
+	}
+	slices.Sort(sums)
+	return sha256.Sum256([]byte(strings.Join(sums, "")))
 }
 
 // quotaEntity names an entity, whatever the order of its parts.

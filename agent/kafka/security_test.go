@@ -2,6 +2,8 @@ package kafka
 
 import (
 	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -85,6 +87,29 @@ func TestAlterClientQuotas(t *testing.T) {
 		require.Len(t, out.Entries, 1, "one entity, one answer")
 		require.Equal(t, kerr.InvalidRequest.Code, out.Entries[0].ErrorCode)
 	}
+}
+
+// The order of an entity's parts does not matter. Entities cost little memory beside the names in the request, also if their quoted names are long.
+func TestAlterClientQuotas_Entities(t *testing.T) {
+	type part = kmsg.AlterClientQuotasRequestEntryEntity
+	user, client := part{Type: "user", Name: kmsg.StringPtr("a")}, part{Type: "client-id", Name: kmsg.StringPtr("a")}
+	in := kmsg.NewPtrAlterClientQuotasRequest()
+	for _, entity := range [][]part{{user, client}, {client, user}, {user}, {client}, {{Type: "user"}}} {
+		in.Entries = append(in.Entries, kmsg.AlterClientQuotasRequestEntry{Entity: entity})
+	}
+	require.Len(t, alterClientQuotas(nil, in).Entries, 4)
+
+	const names, size = 300, 32_000
+	in = kmsg.NewPtrAlterClientQuotasRequest()
+	for i := range names {
+		name := fmt.Sprintf("%06d", i) + strings.Repeat("\x00", size)
+		in.Entries = append(in.Entries, kmsg.AlterClientQuotasRequestEntry{Entity: []part{{Type: "user", Name: &name}}})
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	require.Len(t, alterClientQuotas(nil, in).Entries, names)
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(2*names*size))
 }
 
 func TestAlterUserSCRAMCredentials(t *testing.T) {
