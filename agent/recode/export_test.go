@@ -11,3 +11,12 @@ func (c *Recoder) Held() bool {
 	}
 	return !free
 }
+
+// HasTurns reports whether n more batches may be opened now.
+func (c *Recoder) HasTurns(n int) bool {
+	free := c.turns.TryAcquire(int64(n))
+	if free {
+		c.turns.Release(int64(n))
+	}
+	return free
+}

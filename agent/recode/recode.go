@@ -111,8 +111,8 @@ type Recoder struct {
 	held    *semaphore.Weighted // bytes
 }
 
-// New builds a Recoder. As many batches are opened at the same time as there are processors; those that take much memory
-// wait for one another.
+// New builds a Recoder. It opens as many batches at the same time as there are processors, less one: a small batch may decompress to
+// 256 MiB, and the requests of other clients need a processor meanwhile. Batches that take much memory wait for one another.
 func New(cfg Config) *Recoder {
 	if cfg.MaxRecordBytes <= 0 {
 		cfg.MaxRecordBytes = DefaultMaxRecordBytes
@@ -121,7 +121,7 @@ func New(cfg Config) *Recoder {
 		cfg.HoldBytes = DefaultHoldBytes
 	}
 	return &Recoder{
-		cfg: cfg, metrics: newMetrics(cfg.Registerer), turns: semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0))),
+		cfg: cfg, metrics: newMetrics(cfg.Registerer), turns: semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-1))),
 		held: semaphore.NewWeighted(cfg.HoldBytes),
 	}
 }

@@ -142,6 +142,17 @@ func TestRecoder_LargeBatchesHoldNobodyUp(t *testing.T) {
 	})
 }
 
+// Batches that decompress to 256 MiB leave a processor to other requests, unless there is one alone.
+func TestRecoder_LeavesAProcessor(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for processors, turns := range map[int]int{1: 1, 2: 1, 8: 7} {
+		runtime.GOMAXPROCS(processors)
+		c := recode.New(recode.Config{})
+		require.True(t, c.HasTurns(turns), processors)
+		require.False(t, c.HasTurns(turns+1), processors)
+	}
+}
+
 // TestRecoder_LargeTurnIsGivenBack: a batch that is refused in the large turn gives it back.
 func TestRecoder_LargeTurnIsGivenBack(t *testing.T) {
 	large := header(kafkaproto.Zstd, 10, frame(t, zstd.Header{WindowSize: 16 << 20}, records(9)))
