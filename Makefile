@@ -286,7 +286,7 @@ lostzone: build ## let consumers of ten client versions lose their zone for good
 	FRESHET_LOSTZONE=1 $(REAL) -v -run '^TestLostZone_' ./test/matrix -args -bounds
 
 .PHONY: attacks
-attacks: build ## have clients ask for as much as the protocol allows, and measure how long others wait and the peak memory (Linux; 4 minutes)
+attacks: build ## have clients ask for as much as the protocol allows, and measure how long others wait and the peak memory (Linux; 7 minutes)
 	FRESHET_ATTACKS=1 $(REAL) -v -run '^TestAttacks$$' ./test/attacks
 
 # Programs and images for a Kubernetes on this machine. Images have the names under which they are pulled elsewhere.

@@ -14,8 +14,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// patience bounds one attack.
-const patience = 40 * time.Second
+const (
+	patience   = 40 * time.Second // bound of one attack
+	attackTime = 6 * time.Second  // time of attackers that read no answer
+)
 
 // attacker is a connection that sends requests without waiting for answers. Answers stay unread until receive or ask reads them.
 type attacker struct {

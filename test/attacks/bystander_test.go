@@ -28,10 +28,9 @@ const bystanders = "bystander" // the topic of bystanders
 
 // bystander is the client that must be served during an attack. Each kind of its requests has its own connection and goroutine.
 type bystander struct {
-	t         *testing.T
-	bootstrap string
-	stop      context.CancelFunc
-	work      sync.WaitGroup
+	t    *testing.T
+	stop context.CancelFunc
+	work sync.WaitGroup
 
 	mu      sync.Mutex
 	longest map[string]time.Duration
@@ -39,12 +38,27 @@ type bystander struct {
 	done    map[string]int       // requests answered
 }
 
-// watch starts a bystander.
-func watch(t *testing.T, bootstrap string) *bystander {
+// createTopic creates the topic of bystanders, with one partition.
+func createTopic(t *testing.T, options []kgo.Opt) {
+	t.Helper()
+	client, err := kgo.NewClient(options...)
+	require.NoError(t, err)
+	defer client.Close()
+	in := kmsg.NewPtrCreateTopicsRequest()
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = bystanders, 1, 1
+	in.Topics = append(in.Topics, topic)
+	out, err := in.RequestWith(t.Context(), client)
+	require.NoError(t, err)
+	require.Zero(t, out.Topics[0].ErrorCode)
+}
+
+// watch starts a bystander with options of its clients.
+func watch(t *testing.T, options []kgo.Opt) *bystander {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	b := &bystander{
-		t: t, bootstrap: bootstrap, stop: cancel,
+		t: t, stop: cancel,
 		longest: map[string]time.Duration{}, begun: map[string]time.Time{}, done: map[string]int{},
 	}
 	var position int64
@@ -73,7 +87,7 @@ func watch(t *testing.T, bootstrap string) *bystander {
 			return err
 		},
 	} {
-		client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.ProducerLinger(0), kgo.ClientID("bystander-"+kind))
+		client, err := kgo.NewClient(append(options[:len(options):len(options)], kgo.ProducerLinger(0), kgo.ClientID("bystander-"+kind))...)
 		require.NoError(t, err)
 		b.work.Go(func() {
 			defer client.Close()
@@ -148,6 +162,17 @@ func (b *bystander) await(requests int) time.Duration {
 		return true
 	}, time.Minute, 10*time.Millisecond)
 	return time.Since(began)
+}
+
+// awaitWhole waits until service is whole, and returns the time that this took. Service is whole if 10 requests of each kind take wholeTime in all.
+// The wait ends after wholeAfter at the latest, once 10 requests of each kind are answered.
+func (b *bystander) awaitWhole() time.Duration {
+	b.t.Helper()
+	for began := time.Now(); ; {
+		if b.await(10) < wholeTime || time.Since(began) > wholeAfter {
+			return time.Since(began)
+		}
+	}
 }
 
 // end stops the bystander and returns the longest time of each kind. Unanswered requests count.

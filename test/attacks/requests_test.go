@@ -96,17 +96,22 @@ func offsetFetch(t *testing.T, bootstrap string) string {
 // largeMember has a member with as much metadata as is taken, in a group that is stable.
 func largeMember(t *testing.T, bootstrap string) {
 	t.Helper()
-	a := dial(t, bootstrap)
+	joinStable(dial(t, bootstrap), "large")
+}
+
+// joinStable has a member with 1 MB of metadata join a group, which is stable then.
+func joinStable(a *attacker, group string) {
+	a.t.Helper()
 	join := kmsg.NewPtrJoinGroupRequest()
-	join.Group, join.ProtocolType, join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = "large", "consumer", 300_000, 60_000
+	join.Group, join.ProtocolType, join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = group, "consumer", 300_000, 60_000
 	p := kmsg.NewJoinGroupRequestProtocol()
 	p.Name, p.Metadata = "range", make([]byte, 1_000_000)
 	join.Protocols = append(join.Protocols, p)
 	joined := ask[*kmsg.JoinGroupResponse](a, join, 3)
-	require.Zero(t, joined.ErrorCode)
+	assert.Zero(a.t, joined.ErrorCode)
 	sync := kmsg.NewPtrSyncGroupRequest()
-	sync.Group, sync.MemberID, sync.Generation = "large", joined.MemberID, joined.Generation
-	require.Zero(t, ask[*kmsg.SyncGroupResponse](a, sync, 3).ErrorCode)
+	sync.Group, sync.MemberID, sync.Generation = group, joined.MemberID, joined.Generation
+	assert.Zero(a.t, ask[*kmsg.SyncGroupResponse](a, sync, 3).ErrorCode)
 }
 
 func describeGroups(t *testing.T, bootstrap string) string {
@@ -214,12 +219,12 @@ func trickleCreateTopics(t *testing.T, bootstrap string) string {
 	return trickle(t, bootstrap, int16(kmsg.CreateTopics))
 }
 
-// trickle has 50 connections claim frames of 100 MiB and send them at 600 KiB/s for 20 s.
+// trickle has 50 connections claim frames of 100 MiB and send them at 600 KiB/s for 12 s.
 func trickle(t *testing.T, bootstrap string, key int16) string {
 	t.Helper()
 	const connections = 50
 	var all sync.WaitGroup
-	over := time.Now().Add(20 * time.Second)
+	over := time.Now().Add(12 * time.Second)
 	var mu sync.Mutex
 	reconnected := 0
 	for range connections {
@@ -230,6 +235,7 @@ func trickle(t *testing.T, bootstrap string, key int16) string {
 					time.Sleep(100 * time.Millisecond) // sleeps: before the next attempt
 					continue
 				}
+				_ = conn.SetDeadline(over)
 				head := make([]byte, 8)
 				binary.BigEndian.PutUint32(head, 100<<20)
 				binary.BigEndian.PutUint16(head[4:], uint16(key))
@@ -264,7 +270,7 @@ func manyTopics(t *testing.T, bootstrap string) {
 	}
 }
 
-// unreadMetadata asks for the same topics by many connections, each in another order, and reads no answer for 10 s.
+// unreadMetadata asks for the same topics by many connections, each in another order, and reads no answer.
 func unreadMetadata(t *testing.T, bootstrap string) string {
 	t.Helper()
 	in := kmsg.NewPtrMetadataRequest()
@@ -276,7 +282,7 @@ func unreadMetadata(t *testing.T, bootstrap string) string {
 	return leave(t, bootstrap, 500, in, 8)
 }
 
-// leave sends a request by so many connections, and closes them after 10 s without reading the answers.
+// leave sends a request by so many connections, and closes them after attackTime without reading the answers.
 func leave(t *testing.T, bootstrap string, connections int, in kmsg.Request, version int16) string {
 	t.Helper()
 	var all []*attacker
@@ -285,7 +291,7 @@ func leave(t *testing.T, bootstrap string, connections int, in kmsg.Request, ver
 		a.send(in, version)
 		all = append(all, a)
 	}
-	time.Sleep(10 * time.Second) // sleeps: the attack
+	time.Sleep(attackTime) // sleeps: the attack
 	for _, a := range all {
 		_ = a.conn.Close()
 	}
@@ -303,7 +309,7 @@ func parkJoins(t *testing.T, bootstrap string) string {
 		in.Protocols = append(in.Protocols, p)
 		dial(t, bootstrap).send(in, 3)
 	}
-	time.Sleep(10 * time.Second) // sleeps: the attack
+	time.Sleep(attackTime) // sleeps: the attack
 	return "200 members of 100 groups"
 }
 
@@ -342,7 +348,7 @@ func silent(t *testing.T, bootstrap string) string {
 		defer conn.Close()
 		opened++
 	}
-	time.Sleep(10 * time.Second) // sleeps: the attack
+	time.Sleep(attackTime) // sleeps: the attack
 	return fmt.Sprintf("%d connections", opened)
 }
 
@@ -357,16 +363,28 @@ func unread(t *testing.T, bootstrap string) string {
 }
 
 // each sends a request made for each of so many connections, at the same time. With patient they read their answers; without, they read
-// nothing for 10 s and close.
+// nothing for attackTime and close.
 func each(t *testing.T, bootstrap string, connections int, version int16, patient bool, in func(i int) kmsg.Request) string {
 	t.Helper()
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	bytes, answered := 0, 0
+	over := time.Now().Add(attackTime)
+	var encoding sync.Mutex // one frame at a time, so that the first ones are sent early
 	for i := range connections {
 		a := dial(t, bootstrap)
+		if !patient {
+			defer time.AfterFunc(time.Until(over), func() { _ = a.conn.Close() }).Stop()
+		}
 		all.Go(func() {
-			_, _ = a.conn.Write(a.frame(in(i), version))
+			encoding.Lock()
+			if !patient && time.Now().After(over) {
+				encoding.Unlock()
+				return
+			}
+			frame := a.frame(in(i), version)
+			encoding.Unlock()
+			_, _ = a.conn.Write(frame)
 			if patient {
 				size, ok := a.receive()
 				mu.Lock()
@@ -378,7 +396,7 @@ func each(t *testing.T, bootstrap string, connections int, version int16, patien
 		})
 	}
 	if !patient {
-		time.Sleep(10 * time.Second) // sleeps: the attack
+		time.Sleep(time.Until(over)) // sleeps: the attack
 	}
 	all.Wait()
 	return fmt.Sprintf("%d connections, %d answered with %d bytes", connections, answered, bytes)
@@ -476,22 +494,15 @@ func unreadDeleteGroups(t *testing.T, bootstrap string) string {
 	})
 }
 
-// largeMembers has 12 groups with 1 MB each.
+// largeMembers has 12 groups with 1 MB each. They join at the same time, because each waits for further members.
 func largeMembers(t *testing.T, bootstrap string) {
 	t.Helper()
+	var all sync.WaitGroup
 	for i := range 12 {
 		a := dial(t, bootstrap)
-		join := kmsg.NewPtrJoinGroupRequest()
-		join.Group, join.ProtocolType, join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = fmt.Sprintf("large-%d", i), "consumer", 300_000, 60_000
-		p := kmsg.NewJoinGroupRequestProtocol()
-		p.Name, p.Metadata = "range", make([]byte, 1_000_000)
-		join.Protocols = append(join.Protocols, p)
-		joined := ask[*kmsg.JoinGroupResponse](a, join, 3)
-		require.Zero(t, joined.ErrorCode)
-		sync := kmsg.NewPtrSyncGroupRequest()
-		sync.Group, sync.MemberID, sync.Generation = join.Group, joined.MemberID, joined.Generation
-		require.Zero(t, ask[*kmsg.SyncGroupResponse](a, sync, 3).ErrorCode)
+		all.Go(func() { joinStable(a, fmt.Sprintf("large-%d", i)) })
 	}
+	all.Wait()
 }
 
 // slowReader has three connections read large answers at 700 KB/s, while another client asks for a large answer.
