@@ -61,6 +61,17 @@ var attacks = []attack{
 	{name: "DeleteRecords of 200,000 partitions", run: deleteRecords},
 	{name: "AddPartitionsToTxn of 200,000 partitions", run: addPartitions},
 	{name: "WriteTxnMarkers of 200,000 partitions", run: writeMarkers},
+	{name: "TLS handshakes that stall", secure: true, run: stallHandshakes},
+	{name: "TLS handshakes over and over", secure: true, run: handshakes},
+	{name: "half-closed TLS connections", secure: true, run: halfClose},
+	{name: "silent TLS connections", secure: true, run: secureSilence},
+	{name: "Produce of gzip bombs that are compressed anew", prepare: recodedTopic, run: produceGzipBombs},
+	{name: "Produce of zstd bombs that are compressed anew", prepare: recodedTopic, run: produceZstdBombs},
+	{name: "Produce of 2,000 producers ahead of their sequences", prepare: aheadTopic, run: produceAhead},
+	{name: "EndTxn of 20,000 partitions", run: endLarge},
+	{name: "10,000 fetch sessions of 1,000 partitions", prepare: thousandPartitions, run: fetchSessions},
+	{name: "OffsetCommit with 4 KiB of metadata in 1,000 groups", prepare: thousandPartitions, run: commitMetadata},
+	{name: "classic members of 900 KB in consumer groups", prepare: thousandPartitions, run: mixedGroups},
 }
 
 // manyOffsets commits 4 MB of offsets for a group.
