@@ -138,8 +138,8 @@ func produceAhead(t *testing.T, bootstrap string) string {
 	return fmt.Sprintf("%d batches of 2,000 producers sent ahead, %d first batches refused", sent.Load(), refused.Load())
 }
 
-// endLarge has 20 transactions of 20,000 partitions each end at the same time. Their markers take half of the metadata's memory: at three quarters,
-// the owner delays commits.
+// endLarge has 20 transactions of 20,000 partitions each end at the same time. An end writes a marker to each partition, and each marker is an
+// extent: all together fill the metadata.
 func endLarge(t *testing.T, bootstrap string) string {
 	t.Helper()
 	const topics, partitions = 2, 10_000
