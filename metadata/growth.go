@@ -12,6 +12,8 @@ type Growth struct {
 	Bytes int64
 	// Catalog is the part of Bytes that counts for Load.Catalog. It is zero for commits.
 	Catalog int64
+	// Added counts partitions of open transactions, as Load.Added: the end of a transaction writes a marker to each.
+	Added int64
 	// Partitions counts the partitions that may get their first record, at PartitionBytes each. Only empty partitions can, so Memory caps
 	// the count at Load.Empty.
 	Partitions int64
@@ -20,7 +22,8 @@ type Growth struct {
 // Add returns the sum of g and times the growth o.
 func (g Growth) Add(o Growth, times int64) Growth {
 	return Growth{
-		Bytes: g.Bytes + times*o.Bytes, Catalog: g.Catalog + times*o.Catalog, Partitions: g.Partitions + times*o.Partitions,
+		Bytes: g.Bytes + times*o.Bytes, Catalog: g.Catalog + times*o.Catalog, Added: g.Added + times*o.Added,
+		Partitions: g.Partitions + times*o.Partitions,
 	}
 }
 
@@ -53,7 +56,7 @@ func GrowthOf(c Command) Growth {
 		return catalogGrowth(transactionBytes + stringBytes(c.TransactionalID))
 	case *AddPartitions:
 		g := catalogGrowth(int64(len(c.Partitions)) * addedBytes)
-		g.Partitions = int64(len(c.Partitions))
+		g.Added, g.Partitions = int64(len(c.Partitions)), int64(len(c.Partitions))
 		return g
 	case *AddOffsets:
 		return catalogGrowth(addedBytes + stringBytes(c.Group))

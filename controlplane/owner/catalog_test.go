@@ -2,6 +2,7 @@ package owner_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -246,6 +247,56 @@ func TestOwner_RestoredCatalogBeyondTheBound(t *testing.T) {
 			f.must(&metadata.DeleteGroup{Group: fmt.Sprint("group", n)})
 		}
 		f.must(fill["groups"](0))
+		require.NoError(t, end())
+	})
+}
+
+// TestOwner_MarkersLeaveRoomForCommits: transactions that add many partitions at the same time are refused before their markers delay commits.
+// Transactions of few partitions go on.
+func TestOwner_MarkersLeaveRoomForCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const partitions, bound = 1000, 10_000
+		f, end := startCatalog(t, func(c *owner.Config) { c.MaxBytes, c.MaxExtents = 1<<30, bound })
+		f.must(&metadata.CreatePartitions{ID: id.Topic{1}, Count: partitions})
+		name := func(n int) string { return fmt.Sprint("x", n) }
+		producers := make([]int64, 20)
+		ref := func(n int) metadata.TransactionRef {
+			return metadata.TransactionRef{TransactionalID: name(n), ProducerID: producers[n], Version: metadata.ProtocolOne, AsOf: 1 << 40}
+		}
+		add := func(n, partitions int) error {
+			all := make([]id.TopicPartition, partitions)
+			for i := range all {
+				all[i] = id.TopicPartition{Topic: id.Topic{1}, Partition: int32(i)}
+			}
+			result, _, err := f.Propose(t.Context(), &metadata.AddPartitions{TransactionRef: ref(n), Partitions: all})
+			return errors.Join(err, result.Err)
+		}
+		for n := range 20 {
+			result, _, err := f.Propose(t.Context(), &metadata.InitTransaction{TransactionalID: name(n), TimeoutMs: 1 << 30, ProducerID: -1, ProducerEpoch: -1})
+			require.NoError(t, errors.Join(err, result.Err))
+			producers[n] = result.Value.(metadata.InitTransactionResult).ProducerID
+		}
+		outcomes := make(chan error, 20)
+		for n := range 20 {
+			go func() { outcomes <- add(n, partitions) }()
+		}
+		taken := 0
+		for range 20 {
+			if err := <-outcomes; err == nil {
+				taken++
+			} else {
+				require.ErrorIs(t, err, owner.ErrOverloaded)
+				require.ErrorContains(t, err, "markers of open transactions")
+			}
+		}
+		require.Equal(t, bound*3/4/partitions, taken)
+		for n := range 20 {
+			require.NoError(t, add(n, 100))
+			require.Error(t, add(n, partitions))
+			f.must(&metadata.EndTransaction{TransactionRef: ref(n), Commit: true})
+		}
+		require.Error(t, add(0, partitions))
+		require.NoError(t, add(0, 100))
 		require.NoError(t, end())
 	})
 }

@@ -24,6 +24,7 @@ var (
 	errExtents = fmt.Errorf("%w of live extents: shorten retention, let more agents do background jobs, or raise --max-extents of every control plane", ErrOverloaded)
 	errFresh   = fmt.Errorf("%w of bundles that were not compacted: let more agents do background jobs, or raise --max-fresh-bundles of every control plane", ErrOverloaded)
 	errCatalog = fmt.Errorf("%w of topics, configs, groups, offsets and transactions: delete unused ones (topics count until --topic-undelete is over), or raise --memory-limit of every control plane", ErrOverloaded)
+	errMarkers = fmt.Errorf("%w of extents or memory by the markers of open transactions: add fewer partitions at once, let more agents do background jobs, or raise --max-extents and --memory-limit of every control plane", ErrOverloaded)
 	errMemory  = fmt.Errorf("%w of memory: shorten retention, delete topics (they count until --topic-undelete is over), or raise --memory-limit of every control plane", ErrOverloaded)
 )
 
@@ -38,6 +39,7 @@ type upTo struct {
 	// catalog bounds the topics, configs, groups, offsets and transactions (metadata.Load.Catalog).
 	catalog float64
 	all     float64
+	markers bool // at load.markers too
 }
 
 // The bounds of commands by the kind of their growth. The catalog takes at most 9/16 of MaxBytes, so 7/16 are a reserve for commits, less
@@ -62,6 +64,7 @@ type load struct {
 	bytes   atomic.Int64 // estimated memory
 	catalog atomic.Int64 // the catalog's part of bytes
 	empty   atomic.Int64 // partitions that never had a record
+	markers atomic.Int64 // room for further partitions of transactions, see markersRoom
 	offsets atomic.Int64 // bytes of offsets that no limit of the state refuses
 	// warned is the level of the last warning: 0, halfOfBound or slowFrom. Only the apply goroutine uses it.
 	warned float64
@@ -89,6 +92,7 @@ func (o *Owner) weigh() {
 	o.load.bytes.Store(bytes)
 	o.load.catalog.Store(l.Catalog)
 	o.load.empty.Store(l.Empty)
+	o.load.markers.Store(o.markersRoom(&l, bytes))
 	share := max(extents, fresh, o.memoryShare(bytes, l.Catalog))
 	o.load.share.set(share)
 	o.load.extents.set(extents)
@@ -131,6 +135,18 @@ func (o *Owner) memoryShare(bytes, catalog int64) float64 {
 	return (float64(bytes) - kept) / (bound - kept)
 }
 
+// markersRoom returns the number of partitions that transactions can add before the markers of all open transactions take slowFrom of the
+// extents, or of the memory left to commits.
+func (o *Owner) markersRoom(l *metadata.Load, bytes int64) int64 {
+	room := slowFrom*float64(o.cfg.MaxExtents) - float64(l.Extents)
+	if o.cfg.MaxBytes > 0 {
+		bound := float64(o.cfg.MaxBytes)
+		kept := min(float64(l.Catalog), existing.catalog*bound)
+		room = min(room, (slowFrom*(bound-kept)-(float64(bytes)-kept))/metadata.ExtentBytes)
+	}
+	return int64(room) - l.Added
+}
+
 // weighProducers updates the metrics of producers, and logs a warning if the active ones reach slowFrom of their limit.
 func (o *Owner) weighProducers(l metadata.Load, limit int64) {
 	share := float64(l.Producers) / float64(limit)
@@ -171,13 +187,21 @@ func (o *Owner) admit(ctx context.Context, p *Proposal) error {
 		return o.admitGrowth(p, newGroups)
 	case *metadata.CommitOffsets, *metadata.InitTransaction:
 		return o.admitGrowth(p, newGroups)
-	case *metadata.AddPartitions, *metadata.AddOffsets:
+	case *metadata.AddPartitions:
+		to := existing
+		to.markers = len(c.Partitions) > fewPartitions
+		return o.admitGrowth(p, to)
+	case *metadata.AddOffsets:
 		return o.admitGrowth(p, existing)
 	case *metadata.WriteMarkers:
 		return o.admitGrowth(p, markers)
 	}
 	return nil
 }
+
+// fewPartitions is the largest number of partitions that a transaction adds at once while commits are delayed. More are refused then, and before
+// their markers delay commits: a request of 4 bytes a partition would fill the extents of all clients. Few ones cost a client as much as commits do.
+const fewPartitions = 100
 
 // smallConfigs is the largest growth by configs of a topic that is admitted up to retention. A shorter retention fits, and makes room.
 const smallConfigs = 1 << 10
@@ -215,13 +239,14 @@ func (o *Owner) countRefusal(err error) {
 
 // reserve reserves the growth of a proposal, or returns the ErrOverloaded of the bound that has no room.
 func (o *Owner) reserve(p *Proposal, growth metadata.Growth, to upTo) error {
-	if o.cfg.MaxBytes == 0 {
-		return nil
+	r := room{bytes: math.MaxInt64, catalog: math.MaxInt64, markers: math.MaxInt64, empty: o.load.empty.Load()}
+	if to.markers {
+		r.markers = o.load.markers.Load()
 	}
-	bound := float64(o.cfg.MaxBytes)
-	err := o.queue.reserve(growth, room{
-		bytes: int64(to.all*bound) - o.load.bytes.Load(), catalog: int64(to.catalog*bound) - o.load.catalog.Load(), empty: o.load.empty.Load(),
-	})
+	if bound := float64(o.cfg.MaxBytes); bound > 0 {
+		r.bytes, r.catalog = int64(to.all*bound)-o.load.bytes.Load(), int64(to.catalog*bound)-o.load.catalog.Load()
+	}
+	err := o.queue.reserve(growth, r)
 	if err == nil {
 		p.growth = growth
 	}

@@ -145,10 +145,10 @@ func (q *queue) close() []*Proposal {
 	return q.take(nil, int(^uint(0)>>1), int(^uint(0)>>1))
 }
 
-// room is the room of a state for growth, in bytes, with the number of its empty partitions.
-type room struct{ bytes, catalog, empty int64 }
+// room is the room of a state for growth, in bytes and in partitions of open transactions, with the number of its empty partitions.
+type room struct{ bytes, catalog, markers, empty int64 }
 
-// reserve reserves growth, or returns errMemory or errCatalog if all reserved growth would then exceed the room. Growth without a catalog
+// reserve reserves growth, or returns errMemory, errCatalog or errMarkers if all reserved growth would then exceed the room. Growth without a catalog
 // part needs no room in the catalog. Proposals that carry the growth give it back when they are answered.
 func (q *queue) reserve(growth metadata.Growth, r room) error {
 	q.mu.Lock()
@@ -159,6 +159,8 @@ func (q *queue) reserve(growth metadata.Growth, r room) error {
 		return errMemory
 	case growth.Catalog > 0 && sum.Catalog > r.catalog:
 		return errCatalog
+	case growth.Added > 0 && sum.Added > r.markers:
+		return errMarkers
 	}
 	q.growth = sum
 	return nil
