@@ -91,7 +91,7 @@ func (a *Agent) buildPeers(ctx context.Context) (err error) {
 		return nil
 	}
 	asking := peer.Config{
-		Zone: a.cfg.Zone, Key: a.cfg.AgentKey, TLS: cfg.ClientTLS, Catalogue: a.listeners.catalogue,
+		Zone: a.cfg.Zone, Secret: &a.listeners.secret, TLS: cfg.ClientTLS, Catalogue: a.listeners.catalogue,
 		Log: a.log.Named("peers"), Registerer: a.cfg.Registry,
 	}
 	if cfg.Configure != nil {
@@ -101,7 +101,7 @@ func (a *Agent) buildPeers(ctx context.Context) (err error) {
 		return err
 	}
 	if a.peers, err = peer.NewServer(peer.ServerConfig{
-		Address: cfg.Listen, Key: a.cfg.AgentKey, Zone: a.cfg.Zone, TLS: cfg.ServerTLS, Units: lender{a},
+		Address: cfg.Listen, Secret: &a.listeners.secret, Zone: a.cfg.Zone, TLS: cfg.ServerTLS, Units: lender{a},
 		Upgrades:    map[string]peer.Upgrade{zonewriter.Protocol: func(conn net.Conn, in *bufio.Reader, from id.Session) { a.taker.Serve(conn, in, from) }},
 		Cluster:     func() string { return a.listeners.catalogue.Load().ClusterID },
 		UnsentBytes: a.budgets.unsent, StopTimeout: peersDrainTimeout, Log: a.log.Named("peers"), Registerer: a.cfg.Registry,

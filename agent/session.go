@@ -7,6 +7,7 @@ import (
 
 	"github.com/freshet-io/freshet/agent/cache"
 	"github.com/freshet-io/freshet/agent/job/runner"
+	"github.com/freshet-io/freshet/agent/peer"
 	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/agent/writer"
 	"github.com/freshet-io/freshet/agent/zonewriter"
@@ -26,6 +27,7 @@ type listeners struct {
 	// prefix of the virtual cluster's objects, from the newest Welcome. It never changes in a cluster's life; between
 	// sessions the last one stands.
 	prefix atomic.Pointer[string]
+	secret peer.Secret // of this agent and the other agents, from the owner
 	owned  *ownership
 	left   atomic.Pointer[time.Time] // end of the newest stream; nil while there is one and before the first
 }
@@ -34,12 +36,16 @@ type listeners struct {
 func (l *listeners) OnWelcome(w *api.Welcome) {
 	prefix := w.GetBundlePrefix()
 	l.prefix.Store(&prefix)
+	l.secret.Set(w.GetPeerSecret())
 	l.left.Store(nil)
 	l.owned.onWelcome(w)
 	l.catalogue.OnWelcome(w)
 	l.partitions.OnConnect()
 	l.writer.OnWelcome(w)
 }
+
+// OnPeerSecret brings a new secret of the virtual cluster's agents.
+func (l *listeners) OnPeerSecret(secret string) { l.secret.Set(secret) }
 
 // OnCatalogue brings topics, members and configs.
 func (l *listeners) OnCatalogue(c *api.Catalogue) { l.catalogue.OnCatalogue(c) }

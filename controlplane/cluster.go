@@ -284,6 +284,9 @@ func (c *cluster) identify(ctx context.Context) (*stored, error) {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, identifyTimeout)
 		clusterID, err := c.directory.Resolve(attempt, c.name)
+		if err == nil && (c.expected == "" || clusterID == c.expected) {
+			err = c.registry.secrets.follow(attempt, c.directory, clusterID, c.sessions.SetPeerSecret)
+		}
 		cancel()
 		switch {
 		case err == nil && c.expected != "" && clusterID != c.expected:

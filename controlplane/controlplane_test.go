@@ -65,13 +65,17 @@ func TestConfig_RefusesNamesAndAddressesThatFailLater(t *testing.T) {
 }
 
 // heard is what an agent hears, on channels.
-type heard struct{ welcomes chan *api.Welcome }
+type heard struct {
+	welcomes chan *api.Welcome
+	secrets  chan string // that came within a stream; nil: none is expected
+}
 
-func (h heard) OnWelcome(w *api.Welcome) { h.welcomes <- w }
-func (heard) OnCatalogue(*api.Catalogue) {}
-func (heard) OnNotice(*api.Notice)       {}
-func (heard) OnDisconnect()              {}
-func (heard) OnSessionClosed()           {}
+func (h heard) OnWelcome(w *api.Welcome)   { h.welcomes <- w }
+func (h heard) OnPeerSecret(secret string) { h.secrets <- secret }
+func (heard) OnCatalogue(*api.Catalogue)   {}
+func (heard) OnNotice(*api.Notice)         {}
+func (heard) OnDisconnect()                {}
+func (heard) OnSessionClosed()             {}
 
 // startEtcd starts an etcd in this process that ends with the test.
 func startEtcd(t *testing.T) *etcdserver.Server {
@@ -343,6 +347,49 @@ func TestControlPlane_AgentKeysFile(t *testing.T) {
 	require.NoError(t, <-ended)
 	second.stop(t)
 	first.stop(t)
+}
+
+// TestControlPlane_PeerSecret: all owners of a virtual cluster tell its agents the same secret by which they know each other. Once the key
+// in etcd is removed, the owner tells connected agents another one, and every replica has it.
+func TestControlPlane_PeerSecret(t *testing.T) {
+	etcd, bucket := startEtcd(t), mem.New()
+	first := start(t, etcd, bucket, "r1")
+	require.Eventually(t, func() bool { return first.Owned("one") && first.Owned("two") }, time.Minute, 10*time.Millisecond)
+	second := start(t, etcd, bucket, "r2")
+	require.Eventually(t, func() bool { return second.Ready() == nil }, time.Minute, 10*time.Millisecond)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	agentOf := func(name, key string) (heard, *api.Welcome) {
+		h := heard{make(chan *api.Welcome, 8), make(chan string, 8)}
+		s, err := client.New(client.Config{
+			Replicas: []string{second.Addr().String(), first.Addr().String()}, VirtualCluster: name, AgentKey: key,
+			Endpoints: []*api.Endpoint{{Host: name, Port: 1}}, Handler: h,
+		})
+		require.NoError(t, err)
+		go func() { ended <- s.Run(ctx) }()
+		return h, <-h.welcomes
+	}
+	one, welcome := agentOf("one", "k1")
+	two, other := agentOf("two", "k2")
+	require.Regexp(t, "^[A-Z2-7]{52}$", welcome.PeerSecret)
+	require.NotEqual(t, welcome.PeerSecret, other.PeerSecret)
+
+	_, err := etcd.Client().Delete(t.Context(), "/freshet/v1/+peers/"+welcome.ClusterId)
+	require.NoError(t, err)
+	removed := time.Now()
+	secret := <-one.secrets
+	t.Logf("the agent heard of the change after %v", time.Since(removed))
+	require.NotEqual(t, welcome.PeerSecret, secret)
+
+	first.stop(t)
+	require.Equal(t, secret, (<-one.welcomes).PeerSecret)
+	require.Equal(t, other.PeerSecret, (<-two.welcomes).PeerSecret)
+	require.Empty(t, one.secrets)
+	require.Empty(t, two.secrets)
+	cancel()
+	require.NoError(t, <-ended)
+	require.NoError(t, <-ended)
+	second.stop(t)
 }
 
 // Two replicas over a real etcd: agents of two virtual clusters find their owners from either, go on when one leaves

@@ -30,6 +30,7 @@ type registry struct {
 	replicas atomic.Pointer[[]registration] // registered ones at other addresses
 	versions *versions
 	key      *replicaKey
+	secrets  peerSecrets
 	known    chan struct{} // closed when the others' versions were read for the first time
 	health   *etcdHealth
 	lease    clientv3.LeaseID // of this replica's key; 0: it is to be registered
@@ -145,9 +146,10 @@ func (r *registry) ids() string { return r.prefix + r.replica + "/" }
 func (r *registry) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readRegistry)
 	defer cancel()
-	response, err := r.client.Txn(ctx).Then(
+	secrets := r.secrets.all()
+	response, err := r.client.Txn(ctx).Then(append([]clientv3.Op{
 		clientv3.OpGet(r.prefix, clientv3.WithPrefix(), clientv3.WithSerializable()), clientv3.OpGet(r.key.name, clientv3.WithSerializable()),
-	).Commit()
+	}, secrets.reads()...)...).Commit()
 	if err != nil {
 		return fmt.Errorf("read the replicas' addresses: %w", err)
 	}
@@ -157,6 +159,11 @@ func (r *registry) read(ctx context.Context) error {
 	}
 	if err := r.key.learn(ctx, key); err != nil {
 		return err
+	}
+	if len(secrets) > 0 {
+		if err := secrets.compare(ctx, response.Responses[2].GetResponseRange().Kvs); err != nil {
+			return err
+		}
 	}
 	registered := response.Responses[0].GetResponseRange().Kvs
 	others := []registration{}

@@ -34,6 +34,8 @@ var (
 	errNoUnit  = errors.New("unit could not be read")
 	errLate    = errors.New("nothing came in time")
 	errAnswer  = errors.New("answer is not of this protocol")
+
+	errNoSecret = errors.New("the control plane tells no secret of agents")
 )
 
 // ask asks another agent and hands what it gives to take. It gives the units that it did not get, and why.
@@ -81,13 +83,9 @@ func (z *Zone) request(ctx context.Context, p peer, a ask, take func(int, cache.
 func (z *Zone) exchange(ctx context.Context, p peer, a ask, take func(int, cache.Incoming) error) ([]int, *fault) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r, err := z.newRequest(ctx, p, a)
-	if err != nil {
-		return a.units, &fault{askedUnreachable, true, err}
-	}
-	response, err := z.client.Do(r)
-	if err != nil {
-		return a.units, &fault{unanswered(err), true, err}
+	response, f := z.send(ctx, p, a)
+	if f != nil {
+		return a.units, f
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
@@ -100,10 +98,34 @@ func (z *Zone) exchange(ctx context.Context, p peer, a ask, take func(int, cache
 	return in.takeAll(a, take)
 }
 
+// send sends the request with the current secret. An agent that refuses it may not have heard of a change yet, so the previous secret is
+// next while it is valid.
+func (z *Zone) send(ctx context.Context, p peer, a ask) (*http.Response, *fault) {
+	valid := z.cfg.Secret.valid()
+	if len(valid) == 0 { // the owner tells none any more
+		return nil, &fault{askedRefused, false, errNoSecret}
+	}
+	for {
+		r, err := z.newRequest(ctx, p, a, valid[0])
+		if err != nil {
+			return nil, &fault{askedUnreachable, true, err}
+		}
+		response, err := z.client.Do(r)
+		if err != nil {
+			return nil, &fault{unanswered(err), true, err}
+		}
+		valid = valid[1:]
+		if response.StatusCode != http.StatusUnauthorized || len(valid) == 0 {
+			return response, nil
+		}
+		_ = response.Body.Close() // it has none
+	}
+}
+
 // bodyBuffer is for heads; bytes of units go around it.
 const bodyBuffer = 512
 
-func (z *Zone) newRequest(ctx context.Context, p peer, a ask) (*http.Request, error) {
+func (z *Zone) newRequest(ctx context.Context, p peer, a ask, secret string) (*http.Request, error) {
 	order := &cache.Order{Ask: cache.Ask{Bundle: a.Bundle, Class: a.Class}, Read: a.read}
 	for _, i := range a.units {
 		order.Units = append(order.Units, a.Units[i])
@@ -116,13 +138,13 @@ func (z *Zone) newRequest(ctx context.Context, p peer, a ask) (*http.Request, er
 	if err != nil {
 		return nil, fmt.Errorf("make request to %s: %w", p.address, err)
 	}
-	z.introduce(r)
+	z.introduce(r, secret)
 	return r, nil
 }
 
-// introduce says who asks.
-func (z *Zone) introduce(r *http.Request) {
-	r.Header.Set("Authorization", "Bearer "+z.cfg.Key)
+// introduce adds the secret, and the cluster, session and zone of this agent.
+func (z *Zone) introduce(r *http.Request, secret string) {
+	r.Header.Set("Authorization", "Bearer "+secret)
 	snapshot := z.cfg.Catalogue.Load()
 	r.Header.Set(clusterHeader, snapshot.ClusterID)
 	r.Header.Set(agentHeader, strconv.FormatUint(uint64(snapshot.Session), 10))

@@ -39,7 +39,7 @@ func (c *cluster) dial(asker, asked *agent, b id.Bundle) (net.Conn, *http.Reques
 	c.t.Cleanup(func() { _ = conn.Close() })
 	require.NoError(c.t, conn.SetDeadline(time.Now().Add(time.Minute)))
 	order := ask{Ask: &cache.Ask{Bundle: b, Units: []cache.Unit{{}}}, units: []int{0}, read: true}
-	r, err := asker.asks.newRequest(c.t.Context(), peer{asked.session, asked.address}, order)
+	r, err := asker.asks.newRequest(c.t.Context(), peer{asked.session, asked.address}, order, testSecret)
 	require.NoError(c.t, err)
 	return conn, r
 }
@@ -124,7 +124,7 @@ func TestServer_ReadsLeaveRoomForStreams(t *testing.T) {
 	reading.Wait()
 }
 
-// TestServer_StrangersMakeWay: connections without a request, and connections without the key, keep no agent out.
+// TestServer_StrangersMakeWay: connections without a request, and connections without the secret, keep no agent out.
 func TestServer_StrangersMakeWay(t *testing.T) {
 	const limit = 10
 	c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1, server: func(cfg *ServerConfig) { cfg.Connections = limit }}

@@ -20,7 +20,7 @@
 // HTTP/1.1 with connections kept, over TLS where configured.
 //
 //	GET /v1/bundles/{session}/{n}?unit=…&unit=…&class=live|catch_up&read=true|false
-//	Authorization: Bearer {agent key}
+//	Authorization: Bearer {secret of the virtual cluster}
 //	Freshet-Cluster: {cluster id}
 //	Freshet-Zone: {zone}
 //	Freshet-Agent: {asker's session}
@@ -49,6 +49,13 @@
 //
 // with the same headers makes the connection a stream of another protocol (package zonewriter).
 //
+// # Secret
+//
+// The owner tells agents a secret of the virtual cluster, with Welcome and when it changes (Secret). A server takes the previous secret
+// for a minute after a change. An asker shows the current one, and the previous one to an agent that refuses it within that minute.
+// Before the first Welcome, and while the owner is an older program that tells no secret, an agent asks no other agent and answers none.
+// Streams that are open stay. Agent keys open only the control plane.
+//
 // # Connections
 //
 // An agent keeps up to 4 idle connections to each other agent and 256 in all, for 2 minutes. It has at most 192 requests in
@@ -56,7 +63,7 @@
 // connections and the 192 requests that a server answers at once. 1024 connections without TLS take 24 MiB. The buffers of
 // 256 idle connections take 9 MiB at the asking agent.
 //
-// At the bound a new connection replaces a connection without a request with the key, else the one that has been idle for
+// At the bound a new connection replaces a connection without a request with the secret, else the one that has been idle for
 // longest, in the order of package internal/connlimit. So strangers and idle connections keep out neither reads nor streams. Reads
 // do not keep out streams either: a read beyond 192 is refused at once, and its connection becomes idle.
 //

@@ -222,8 +222,8 @@ func TestServer_Refusals(t *testing.T) {
 		status int
 	}{
 		"right":            {status: http.StatusOK},
-		"no key":           {change: func(r *http.Request) { r.Header.Del("Authorization") }, status: http.StatusUnauthorized},
-		"wrong key":        {change: func(r *http.Request) { r.Header.Set("Authorization", "Bearer guess") }, status: http.StatusUnauthorized},
+		"no secret":        {change: func(r *http.Request) { r.Header.Del("Authorization") }, status: http.StatusUnauthorized},
+		"wrong secret":     {change: func(r *http.Request) { r.Header.Set("Authorization", "Bearer guess") }, status: http.StatusUnauthorized},
 		"other zone":       {change: func(r *http.Request) { r.Header.Set(zoneHeader, "zone-b") }, status: http.StatusMisdirectedRequest},
 		"other cluster":    {change: func(r *http.Request) { r.Header.Set(clusterHeader, "x") }, status: http.StatusMisdirectedRequest},
 		"no agent":         {change: func(r *http.Request) { r.Header.Del(agentHeader) }, status: http.StatusBadRequest},
@@ -240,7 +240,7 @@ func TestServer_Refusals(t *testing.T) {
 				"http://"+a.address+path+"?unit=whole&read=true&class=live"+tt.query, strings.NewReader(tt.body))
 			require.NoError(t, err)
 			for k, v := range map[string]string{
-				"Authorization": "Bearer " + testKey, clusterHeader: testCluster, zoneHeader: testZone, agentHeader: "5",
+				"Authorization": "Bearer " + testSecret, clusterHeader: testCluster, zoneHeader: testZone, agentHeader: "5",
 			} {
 				r.Header.Set(k, v)
 			}
@@ -266,11 +266,12 @@ func TestServer_Refusals(t *testing.T) {
 	a.await(t, 1, "freshet_peer_served_total", servedOK)
 }
 
-// An asker whose key is wrong reads the object store.
-func TestZone_WrongKey(t *testing.T) {
+// TestZone_WrongSecret: an asker with the secret of another cluster reads the object store.
+func TestZone_WrongSecret(t *testing.T) {
 	c := newCluster(t, 1)
-	c.asks = func(cfg *Config) { cfg.Key = "wrong" }
 	reader := c.start(testZone)
+	reader.secret.Set("") // ends the cluster's
+	reader.secret.Set("another cluster's secret")
 	made, extents := c.bundle(c.owned(c.agents[0], reader, written(900, 1)), 1, 100)
 	c.read(reader, made, &extents[0])
 	require.Equal(t, 1, c.agents[0].metric(t, "freshet_peer_served_total", servedUnauthorized))
@@ -278,8 +279,7 @@ func TestZone_WrongKey(t *testing.T) {
 	require.Zero(t, c.agents[0].metric(t, "freshet_cache_gets_total"))
 }
 
-// More than an agent answers at once is refused, and read from the object store.
-// TestServer_ClosesUnauthorizedConnections: a caller without the key does not keep one of the connections for agents.
+// TestServer_ClosesUnauthorizedConnections: a caller without the secret does not keep one of the connections for agents.
 func TestServer_ClosesUnauthorizedConnections(t *testing.T) {
 	a := newCluster(t, 1).agents[0]
 	client := &http.Client{Transport: &http.Transport{}}
@@ -304,8 +304,9 @@ func TestServer_EndsAnAnswerTakenDropByDrop(t *testing.T) {
 		units, err := cache.New(cache.Config{Bucket: bucket, Key: cachetest.Key})
 		require.NoError(t, err)
 		defer units.Close()
+		var secret Secret
 		s, err := NewServer(ServerConfig{
-			Key: testKey, Zone: testZone, Cluster: func() string { return testCluster }, WriteTimeout: time.Second, Units: units,
+			Secret: &secret, Zone: testZone, Cluster: func() string { return testCluster }, WriteTimeout: time.Second, Units: units,
 		})
 		require.NoError(t, err)
 		made := cachetest.NewBundle(written(900, 1))
@@ -347,6 +348,7 @@ func (d *dripping) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// TestServer_Busy: a request beyond the bound is refused, and its unit is read from the object store.
 func TestServer_Busy(t *testing.T) {
 	c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1, server: func(cfg *ServerConfig) { cfg.Requests = 1 }}
 	owner, reader, other := c.start(testZone), c.start(testZone), c.start(testZone)

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	testKey     = "the agents' key"
+	testSecret  = "the agents' secret"
 	testCluster = "cluster-1"
 	testZone    = "zone-a"
 )
@@ -53,6 +53,7 @@ type agent struct {
 	session   id.Session
 	zone      string
 	address   string // where it is asked; "" nowhere
+	secret    Secret
 	catalogue catalogue
 	cache     *cache.Cache
 	asks      *Zone
@@ -92,8 +93,9 @@ func (c *cluster) start(zone string) *agent {
 	a := &agent{session: c.next, zone: zone, registry: prometheus.Gatherers{r}}
 	c.next++
 	a.catalogue.now.Store(&view.Snapshot{})
+	a.secret.Set(testSecret)
 	asks := Config{
-		Zone: zone, Key: testKey, Catalogue: &a.catalogue, Registerer: r,
+		Zone: zone, Secret: &a.secret, Catalogue: &a.catalogue, Registerer: r,
 		// Nothing here takes long by itself, but machines are busy.
 		DialTimeout: time.Minute, SilenceTimeout: time.Minute, UnitTimeout: time.Minute, StallTimeout: time.Minute,
 	}
@@ -121,7 +123,7 @@ func (c *cluster) serve(a *agent) {
 	r := prometheus.NewRegistry()
 	a.registry = append(a.registry, r)
 	cfg := ServerConfig{
-		Address: "127.0.0.1:0", Key: testKey, Zone: a.zone, Cluster: func() string { return testCluster }, Units: a.cache,
+		Address: "127.0.0.1:0", Secret: &a.secret, Zone: a.zone, Cluster: func() string { return testCluster }, Units: a.cache,
 		Registerer: r,
 	}
 	if c.server != nil {

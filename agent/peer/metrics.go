@@ -21,7 +21,7 @@ const (
 	askedBusy        = "busy"        // too many requests, here or there
 	askedFailed      = "failed"      // it could not read the object either
 	askedPending     = "pending"     // the writer is still handing the unit to its cache
-	askedRefused     = "refused"     // draining, other key, other cluster
+	askedRefused     = "refused"     // draining, other secret, other cluster
 	askedSilent      = "silent"      // no headers in time
 	askedSlow        = "slow"        // no unit in time
 	askedUnreachable = "unreachable" // no connection

@@ -3,8 +3,6 @@ package peer
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -31,8 +29,9 @@ type Lender interface {
 // ServerConfig is what a Server is made of. Zero values mean the defaults.
 type ServerConfig struct {
 	Address string // host:port to listen on
-	Key     string // that askers must show
-	Zone    string // that askers must be in
+	// Secret opens the server to askers that show it.
+	Secret *Secret
+	Zone   string // that askers must be in
 	// Cluster gives the cluster's id, which askers must name; "" while it is not known.
 	Cluster func() string
 	TLS     *tls.Config // nil: plaintext
@@ -70,22 +69,17 @@ func (c *ServerConfig) ApplyDefaults() {
 	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 }
 
-// Validate gives all faults of the configuration, nil if there is none. Call it after ApplyDefaults.
+// Validate returns an error if a required field is not set.
 func (c *ServerConfig) Validate() error {
-	var errs []error
-	if c.Key == "" {
-		errs = append(errs, errors.New("a key is needed"))
+	if c.Secret == nil || c.Cluster == nil || c.Units == nil {
+		return errors.New("secret, cluster and units are needed")
 	}
-	if c.Cluster == nil || c.Units == nil {
-		errs = append(errs, errors.New("cluster and units are needed"))
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // Server answers the other agents of the zone. Listen opens its address, Run serves.
 type Server struct {
 	cfg         ServerConfig
-	key         [sha256.Size]byte
 	metrics     *serverMetrics
 	requests    byClass
 	unsent      byClass
@@ -102,7 +96,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		return nil, fmt.Errorf("peer server: %w", err)
 	}
 	s := &Server{
-		cfg: cfg, key: sha256.Sum256([]byte(cfg.Key)), metrics: newServerMetrics(cfg.Registerer),
+		cfg: cfg, metrics: newServerMetrics(cfg.Registerer),
 		requests: newByClass(int64(cfg.Requests)), unsent: newByClass(cfg.UnsentBytes), connections: newConnections(cfg),
 	}
 	mux := http.NewServeMux()
@@ -223,7 +217,7 @@ func (s *Server) refused(w http.ResponseWriter, status int, reason string) {
 	s.metrics.requests.WithLabelValues(reason).Inc()
 	w.Header().Set(reasonHeader, reason)
 	if status == http.StatusUnauthorized {
-		w.Header().Set("Connection", "close") // Connections are for agents; without the key none is kept idle.
+		w.Header().Set("Connection", "close") // Connections are for agents; without a secret none is kept idle.
 	}
 	w.WriteHeader(status)
 }
@@ -243,11 +237,10 @@ func (b byClass) of(c cache.Class) *semaphore.Weighted {
 	return b.live
 }
 
-// authorized reports whether a request has the key.
+// authorized reports whether a request has a valid secret.
 func (s *Server) authorized(r *http.Request) bool {
-	key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	sum := sha256.Sum256([]byte(key))
-	return subtle.ConstantTimeCompare(sum[:], s.key[:]) == 1
+	shown, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return s.cfg.Secret.opens(shown)
 }
 
 // refuse returns the status and the reason for refusing a request before it is read, or 0.

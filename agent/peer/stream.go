@@ -27,11 +27,24 @@ var ErrNoStream = errors.New("no stream to another agent")
 
 // Stream opens a stream of a protocol to another agent of the zone. The connection is the caller's; what was received
 // with the answer is in the reader. Error: ErrNoStream.
-func (z *Zone) Stream(ctx context.Context, to id.Session, protocol string) (net.Conn, *bufio.Reader, error) {
+func (z *Zone) Stream(ctx context.Context, to id.Session, protocol string) (conn net.Conn, in *bufio.Reader, err error) {
 	p, ok := z.current().peers[to]
 	if !ok {
 		return nil, nil, fmt.Errorf("%w: session %d is no agent of the zone", ErrNoStream, to)
 	}
+	err = fmt.Errorf("%w: %w", ErrNoStream, errNoSecret)
+	for _, secret := range z.cfg.Secret.valid() { // as send
+		if conn, in, err = z.stream(ctx, p, protocol, secret); !errors.Is(err, errUnauthorized) {
+			return conn, in, err
+		}
+	}
+	return nil, nil, err
+}
+
+// errUnauthorized is returned when the other agent refuses the secret.
+var errUnauthorized = errors.New("that agent knows another secret of the virtual cluster")
+
+func (z *Zone) stream(ctx context.Context, p peer, protocol, secret string) (net.Conn, *bufio.Reader, error) {
 	ctx, cancel := context.WithTimeout(ctx, z.cfg.DialTimeout+2*z.cfg.SilenceTimeout)
 	defer cancel()
 	conn, err := z.connect(ctx, p.address)
@@ -39,7 +52,7 @@ func (z *Zone) Stream(ctx context.Context, to id.Session, protocol string) (net.
 		return nil, nil, fmt.Errorf("%w: connect to %s: %w", ErrNoStream, p.address, err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	in, err := z.openStream(ctx, conn, p.address, protocol)
+	in, err := z.openStream(ctx, conn, p.address, protocol, secret)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -75,12 +88,12 @@ func (z *Zone) connect(ctx context.Context, address string) (net.Conn, error) {
 }
 
 // openStream asks for the stream and reads the answer.
-func (z *Zone) openStream(ctx context.Context, conn net.Conn, address, protocol string) (*bufio.Reader, error) {
+func (z *Zone) openStream(ctx context.Context, conn net.Conn, address, protocol, secret string) (*bufio.Reader, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+streamPath, nil)
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
-	z.introduce(r)
+	z.introduce(r, secret)
 	r.Header.Set("Connection", "Upgrade")
 	r.Header.Set("Upgrade", protocol)
 	if err := r.Write(conn); err != nil {
@@ -95,6 +108,9 @@ func (z *Zone) openStream(ctx context.Context, conn net.Conn, address, protocol 
 	_ = response.Body.Close()                                                     // it has none
 	if response.StatusCode == http.StatusBadRequest && response.ProtoMinor == 0 { // net/http's answer to a plain request if it expects TLS
 		return nil, errors.New("that agent's peer port speaks TLS: give all agents of the zone --peer-tls-cert, or none")
+	}
+	if response.StatusCode == http.StatusUnauthorized {
+		return nil, errUnauthorized
 	}
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		return nil, fmt.Errorf("refused: %s %s", response.Status, response.Header.Get(reasonHeader))

@@ -23,9 +23,9 @@ import (
 
 // Config is what a Zone is made of. Zero values mean the defaults.
 type Config struct {
-	Zone string // this agent's
-	Key  string // that agents know each other by
-	TLS  *tls.Config
+	Zone   string // this agent's
+	Secret *Secret
+	TLS    *tls.Config
 	// Catalogue gives the membership, and which of its agents this one is.
 	Catalogue Catalogue
 	// Dial replaces the network, in tests.
@@ -70,8 +70,8 @@ func (c *Config) ApplyDefaults() {
 
 // Validate returns an error if a required field is not set.
 func (c *Config) Validate() error {
-	if c.Catalogue == nil || c.Key == "" {
-		return errors.New("catalogue and key are needed")
+	if c.Catalogue == nil || c.Secret == nil {
+		return errors.New("catalogue and secret are needed")
 	}
 	return nil
 }
@@ -130,11 +130,15 @@ func (z *Zone) Unfit(why cache.Unfit) {
 	z.metrics.fallbacks.WithLabelValues(reason).Inc()
 }
 
-// Fetch implements cache.Zone: first the writer's memory, then each unit's owner.
+// Fetch implements cache.Zone: first the writer's memory, then each unit's owner. Without a secret, no agent is asked.
 func (z *Zone) Fetch(ctx context.Context, a cache.Ask, take func(int, cache.Incoming) error, leave func([]int)) {
 	rest := make([]int, len(a.Units))
 	for i := range rest {
 		rest[i] = i
+	}
+	if len(z.cfg.Secret.valid()) == 0 {
+		leave(rest)
+		return
 	}
 	d := z.current()
 	var asked id.Session // for all that it can give

@@ -51,6 +51,7 @@ type agent struct {
 	runner   *runner.Runner
 	parts    job.Plan // parts given of the plan to come
 
+	secret    peer.Secret
 	asks      *peer.Zone
 	server    *peer.Server
 	address   string
@@ -103,8 +104,9 @@ func (a *agent) buildWriter() {
 
 func (a *agent) buildCache() {
 	a.catalogue.Store(&view.Snapshot{})
+	a.secret.Set("secret")
 	var err error
-	a.asks, err = peer.New(peer.Config{Zone: a.zone, Key: agentKey, Catalogue: a, Dial: a.w.dial, Registerer: a.registry})
+	a.asks, err = peer.New(peer.Config{Zone: a.zone, Secret: &a.secret, Catalogue: a, Dial: a.w.dial, Registerer: a.registry})
 	require.NoError(a.w.t, err)
 	a.cache, err = cache.New(cache.Config{
 		Bucket: a.bucket, Key: func(b id.Bundle) string { return bundle.Key(prefix, b) }, Zone: a.asks,
@@ -114,7 +116,7 @@ func (a *agent) buildCache() {
 	socket := bufconn.Listen(1 << 20)
 	a.w.sockets[a.address] = socket
 	a.server, err = peer.NewServer(peer.ServerConfig{
-		Key: agentKey, Zone: a.zone, Cluster: func() string { return clusterID }, Units: a, Registerer: a.registry,
+		Secret: &a.secret, Zone: a.zone, Cluster: func() string { return clusterID }, Units: a, Registerer: a.registry,
 		Listener: func(context.Context) (net.Listener, error) { return socket, nil },
 		Upgrades: map[string]peer.Upgrade{zonewriter.Protocol: func(conn net.Conn, in *bufio.Reader, from id.Session) {
 			a.taker.Serve(conn, in, from)

@@ -33,7 +33,6 @@ import (
 const (
 	topicName   = "t"
 	clusterID   = "cluster"
-	agentKey    = "key"
 	seed        = 1
 	recordBytes = 512 // of a record of 1 KiB, compressed
 )

@@ -2385,6 +2385,7 @@ func (*OwnerItem_CancelJob) isOwnerItem_Item() {}
 
 func (*OwnerItem_ZoneWriter) isOwnerItem_Item() {}
 
+// Welcome opens a stream. Later in a stream, the owner sends a Welcome with a new peer_secret and no other field. Older agents ignore it.
 type Welcome struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Protocol       uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // of this stream: the lower one of the agent's and the owner's
@@ -2397,6 +2398,7 @@ type Welcome struct {
 	NowMs          int64                  `protobuf:"varint,8,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`                            // the owner's clock
 	SteadyMs       uint64                 `protobuf:"varint,9,opt,name=steady_ms,json=steadyMs,proto3" json:"steady_ms,omitempty"`                   // the owner's steady clock: time since its tenure began, plus 1 ms, so never 0
 	VirtualCluster string                 `protobuf:"bytes,10,opt,name=virtual_cluster,json=virtualCluster,proto3" json:"virtual_cluster,omitempty"` // name; empty from older owners
+	PeerSecret     string                 `protobuf:"bytes,11,opt,name=peer_secret,json=peerSecret,proto3" json:"peer_secret,omitempty"`             // by which the agents of the virtual cluster know each other; empty from older owners
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2497,6 +2499,13 @@ func (x *Welcome) GetSteadyMs() uint64 {
 func (x *Welcome) GetVirtualCluster() string {
 	if x != nil {
 		return x.VirtualCluster
+	}
+	return ""
+}
+
+func (x *Welcome) GetPeerSecret() string {
+	if x != nil {
+		return x.PeerSecret
 	}
 	return ""
 }
@@ -3992,7 +4001,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"cancel_job\x18\v \x01(\v2\".freshet.controlplane.v1.CancelJobH\x00R\tcancelJob\x12F\n" +
 	"\vzone_writer\x18\f \x01(\v2#.freshet.controlplane.v1.ZoneWriterH\x00R\n" +
 	"zoneWriterB\x06\n" +
-	"\x04item\"\xa8\x02\n" +
+	"\x04item\"\xc9\x02\n" +
 	"\aWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\asession\x18\x02 \x01(\rR\asession\x12\x19\n" +
@@ -4005,7 +4014,9 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x06now_ms\x18\b \x01(\x03R\x05nowMs\x12\x1b\n" +
 	"\tsteady_ms\x18\t \x01(\x04R\bsteadyMs\x12'\n" +
 	"\x0fvirtual_cluster\x18\n" +
-	" \x01(\tR\x0evirtualCluster\"h\n" +
+	" \x01(\tR\x0evirtualCluster\x12\x1f\n" +
+	"\vpeer_secret\x18\v \x01(\tR\n" +
+	"peerSecret\"h\n" +
 	"\n" +
 	"ZoneWriter\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x1b\n" +

@@ -305,6 +305,8 @@ func (s *Session) dispatch(st *stream, item *api.OwnerItem) error {
 		s.cancelJob(i.CancelJob)
 	case *api.OwnerItem_ZoneWriter:
 		s.zoneWriter(i.ZoneWriter)
+	case *api.OwnerItem_Welcome:
+		s.peerSecret(i.Welcome.PeerSecret)
 	case *api.OwnerItem_Stamp:
 		answered, more := s.probes.stamped(i.Stamp.Token, i.Stamp.Index)
 		if answered {

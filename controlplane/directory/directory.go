@@ -1,9 +1,10 @@
 // Package directory maps the names of virtual clusters to their cluster ids, in etcd. Keys, under the etcd prefix:
 //
-//	+clusters/<name>   the cluster id, as text
+//	+clusters/<name>      the cluster id, as text
+//	+peers/<cluster id>   the secret by which the agents of the cluster know each other: 52 characters, A to Z and 2 to 7
 //
-// Everything else of a virtual cluster is stored under its id, in etcd and in the bucket. So the name is for people alone, and a
-// new cluster never finds what an earlier one of its name has left.
+// All other data of a virtual cluster is stored under its id, in etcd and in the bucket. The name is for people alone. A new cluster
+// never finds data of an earlier one of its name.
 package directory
 
 import (
@@ -34,8 +35,8 @@ var errNoID = errors.New("no cluster id")
 // Final reports whether Resolve would return the same error again.
 func Final(err error) bool { return errors.Is(err, generation.ErrOther) || errors.Is(err, errNoID) }
 
-// Resolve returns the id of a virtual cluster, and stores a random one if it has none. All replicas get the same. Errors: those
-// of etcd, generation.ErrOther, or that of a value which is no id.
+// Resolve returns the id of a virtual cluster, and stores a random one if it has none. All replicas get the same. It returns an error
+// of etcd, generation.ErrOther, or that of a malformed id.
 func (d Directory) Resolve(ctx context.Context, name string) (string, error) {
 	fresh := id.NewCluster()
 	resp, err := d.Client.Txn(ctx).

@@ -1,6 +1,7 @@
 package directory_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +20,41 @@ func open(t *testing.T) directory.Directory {
 	require.NoError(t, err)
 	t.Cleanup(etcd.Close)
 	return directory.Directory{Client: etcd.Client(), Prefix: "/freshet"}
+}
+
+// TestPeerSecret: all replicas get the same secret of a cluster. A removed or malformed one is replaced by another.
+func TestPeerSecret(t *testing.T) {
+	d := open(t)
+	learn := func() string {
+		t.Helper()
+		secrets := make([]string, 8)
+		var replicas errgroup.Group
+		for i := range secrets {
+			replicas.Go(func() (err error) {
+				secrets[i], err = d.PeerSecret(t.Context(), "cluster")
+				return err
+			})
+		}
+		require.NoError(t, replicas.Wait())
+		for _, got := range secrets {
+			require.Equal(t, secrets[0], got)
+		}
+		require.Regexp(t, "^[A-Z2-7]{52}$", secrets[0])
+		return secrets[0]
+	}
+	all := map[string]bool{learn(): true}
+	require.Contains(t, all, learn())
+	_, err := d.Client.Delete(t.Context(), "/freshet/+peers/cluster")
+	require.NoError(t, err)
+	for i, value := range []string{"", "guess", strings.Repeat("x", 52), strings.Repeat("A", 51) + "\n"} {
+		all[learn()] = true
+		require.Len(t, all, i+2)
+		_, err = d.Client.Put(t.Context(), "/freshet/+peers/cluster", value)
+		require.NoError(t, err)
+	}
+	other, err := d.PeerSecret(t.Context(), "other")
+	require.NoError(t, err)
+	require.NotContains(t, all, other)
 }
 
 func TestResolve(t *testing.T) {

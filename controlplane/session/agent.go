@@ -216,7 +216,7 @@ func (t *tenure) welcome(a *agent, protocol uint32) (welcome *api.OwnerItem, cat
 		message = &api.Welcome{
 			Session: uint32(a.session), NodeIds: info.NodeIDs, ClusterId: s.ClusterID(), Index: s.Index(),
 			NextN: info.NextN, BundlePrefix: t.cluster.cfg.BundlePrefix(s.ClusterID()), NowMs: time.Now().UnixMilli(), SteadyMs: t.steady(),
-			Protocol: protocol, VirtualCluster: t.cluster.cfg.Name,
+			Protocol: protocol, VirtualCluster: t.cluster.cfg.Name, PeerSecret: t.cluster.peerSecret(),
 		}
 	})
 	if err != nil {

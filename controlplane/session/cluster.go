@@ -19,6 +19,7 @@ type Cluster struct {
 	metrics *metrics
 	tenure  atomic.Pointer[tenure]
 	agents  atomic.Pointer[AgentList] // as of the end of the last tenure, or as another replica answered
+	secret  atomic.Pointer[string]    // by which agents know each other, nil before the first SetPeerSecret
 
 	refusals rate.Sometimes // log lines about refused answers
 }

@@ -39,8 +39,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	vcName   = "vc1"
-	agentKey = "key-of-agents"
+	vcName     = "vc1"
+	agentKey   = "key-of-agents"
+	peerSecret = "secret-of-agents"
 )
 
 // world is one virtual cluster with replicas and agents in a bubble of synctest: real gRPC over memory.
@@ -143,6 +144,7 @@ func (w *world) start(name string) *node {
 		Waits:   func(apiKey int32) bool { return apiKey == waitingKey },
 		NewJobs: w.jobs, NewZoneWriters: w.writers, Marked: w.marked, Protocol: w.protocol,
 	})
+	cluster.SetPeerSecret(peerSecret)
 	n.sessions = cluster
 	n.Replica, err = replica.New(replica.Config{
 		Replica: name, Address: name + ":7050", Log: log, Bucket: w.bucket, SnapshotPrefix: "s/", OnOwner: cluster.Own,
@@ -263,8 +265,9 @@ type agent struct {
 	extents  map[id.TopicPartition][]extent.Extent
 	session  id.Session
 	welcomes int
-	protocol uint32 // of the newest stream
-	cluster  string // name of the virtual cluster, of the newest stream
+	protocol uint32   // of the newest stream
+	cluster  string   // name of the virtual cluster, of the newest stream
+	secrets  []string // told by the owner
 	closed   int
 
 	stall chan struct{} // while not nil, catalogues are not taken until it is closed
@@ -304,10 +307,17 @@ func (a *agent) OnWelcome(m *api.Welcome) {
 	defer a.mu.Unlock()
 	a.welcomes++
 	a.protocol, a.cluster = m.Protocol, m.VirtualCluster
+	a.secrets = append(a.secrets, m.PeerSecret)
 	if s := id.Session(m.Session); s != a.session {
 		a.session, a.n = s, m.NextN-1
 	}
 	clear(a.marks)
+}
+
+func (a *agent) OnPeerSecret(secret string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.secrets = append(a.secrets, secret)
 }
 
 func (a *agent) OnCatalogue(m *api.Catalogue) {

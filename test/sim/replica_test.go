@@ -26,11 +26,13 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog/memlog"
 )
 
-// One virtual cluster, its id, and the key of its agents.
+// One virtual cluster, its id, the keys of its agents, and the secret by which they know each other.
 const (
-	vc        = "sim"
-	clusterID = "0MP4Kxjfr8KpC_OLjGQtgg"
-	agentKey  = "key"
+	vc         = "sim"
+	clusterID  = "0MP4Kxjfr8KpC_OLjGQtgg"
+	agentKey   = "key"
+	newKey     = "new key" // to which agentKey is rotated
+	peerSecret = "secret"
 )
 
 // Prefixes of its objects.
@@ -91,6 +93,7 @@ func (c *cluster) startReplica(name string) *controlPlane {
 		sides.NewZoneWriters = func(l *controlload.Table, a session.ZoneAgents) session.ZoneWriters { return planner.Tenure(l, a) }
 	}
 	sessions := session.NewCluster(sides)
+	sessions.SetPeerSecret(peerSecret)
 	cfg := replica.Config{
 		Replica: name, Address: name, Log: metadataLog, Bucket: c.objects, SnapshotPrefix: snapshotPrefix, ClusterID: clusterID,
 		OnOwner: func(o *owner.Owner) func() {
@@ -106,7 +109,9 @@ func (c *cluster) startReplica(name string) *controlPlane {
 	p.replica, err = replica.New(cfg)
 	require.NoError(c.t, err)
 	set := keys.NewSet()
-	require.NoError(c.t, set.Replace("sim", []keys.Entry{{Hash: accesskey.HashOf(agentKey), Kind: keys.Agent, VirtualCluster: vc}}))
+	require.NoError(c.t, set.Replace("sim", []keys.Entry{
+		{Hash: accesskey.HashOf(agentKey), Kind: keys.Agent, VirtualCluster: vc}, {Hash: accesskey.HashOf(newKey), Kind: keys.Agent, VirtualCluster: vc},
+	}))
 	p.server = grpc.NewServer(session.ServerOptions(set, nil, zap.NewNop())...)
 	api.RegisterControlPlaneServer(p.server, session.NewServer(sessions))
 	socket := c.net.listen(name)

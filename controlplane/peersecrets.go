@@ -1,0 +1,86 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/freshet-io/freshet/controlplane/directory"
+)
+
+// peerSecrets follows the secrets by which the agents of virtual clusters know each other. The registry's round reads all of them with
+// the request for the replicas' addresses, from one member of etcd, which may lag behind. So a difference is only the occasion to ask
+// for the newest secret. The zero value follows none.
+type peerSecrets struct {
+	mu struct {
+		sync.Mutex
+		followed followedSecrets
+	}
+}
+
+// followedSecrets are the secrets of all virtual clusters whose id is known.
+type followedSecrets []*followedSecret
+
+// followedSecret is the secret of one virtual cluster.
+type followedSecret struct {
+	directory directory.Directory
+	clusterID string
+	known     string       // used by follow, and then by the registry's round
+	learned   func(string) // called with each new secret
+}
+
+// follow calls learned with the secret of a cluster, before follow returns, and with each later one. Error: etcd's.
+func (s *peerSecrets) follow(ctx context.Context, d directory.Directory, clusterID string, learned func(string)) error {
+	f := &followedSecret{directory: d, clusterID: clusterID, learned: learned}
+	if err := f.learn(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.followed = append(s.mu.followed, f)
+	return nil
+}
+
+// learn asks etcd for the newest secret, and makes one if there is none.
+func (f *followedSecret) learn(ctx context.Context) error {
+	secret, err := f.directory.PeerSecret(ctx, f.clusterID)
+	if err != nil || secret == f.known {
+		return err
+	}
+	f.known = secret
+	f.learned(secret)
+	return nil
+}
+
+// all returns the followed secrets.
+func (s *peerSecrets) all() followedSecrets {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.followed
+}
+
+// reads returns the operation that reads all secrets, or none if no secret is followed.
+func (followed followedSecrets) reads() []clientv3.Op {
+	if len(followed) == 0 {
+		return nil
+	}
+	return []clientv3.Op{clientv3.OpGet(followed[0].directory.PeerSecretPrefix(), clientv3.WithPrefix(), clientv3.WithSerializable())}
+}
+
+// compare learns the secrets that differ from the values in etcd.
+func (followed followedSecrets) compare(ctx context.Context, stored []*mvccpb.KeyValue) error {
+	values := make(map[string]string, len(stored))
+	for _, kv := range stored {
+		values[string(kv.Key)] = string(kv.Value)
+	}
+	var errs []error
+	for _, f := range followed {
+		if values[f.directory.PeerSecretKey(f.clusterID)] != f.known {
+			errs = append(errs, f.learn(ctx))
+		}
+	}
+	return errors.Join(errs...)
+}
