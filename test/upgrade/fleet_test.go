@@ -131,7 +131,7 @@ func (f *fleet) startedFromSnapshot(replica int) {
 }
 
 // settle waits until the owner has taken a snapshot, is connected to all agents and answers operators by each replica, and
-// until agents share work with their peers. It notes which builds stand beside each other.
+// until agents that know each other share work. It notes which builds stand beside each other.
 func (f *fleet) settle() {
 	f.t.Helper()
 	owner := f.Owner(f.t)
@@ -143,13 +143,13 @@ func (f *fleet) settle() {
 		harness.Await(f.t, a.Name+" is connected to the owner", a.Connected)
 	}
 	f.operated()
-	f.peers()
 	var owners build
 	for i, p := range f.ControlPlanes {
 		if p == owner {
 			owners = f.replicas[i]
 		}
 	}
+	f.peers(owners)
 	for i, p := range f.ControlPlanes {
 		if p != owner {
 			f.replicaPairs[pair{f.replicas[i], owners}]++
@@ -207,15 +207,30 @@ func (f *fleet) operated() {
 	}
 }
 
-// peers waits until agents of each zone have handed batches to another agent and have read from another's memory. The zone's
-// two agents may be of different builds. Clients would not notice a failure: agents then write and read by themselves.
-func (f *fleet) peers() {
+// acquainted reports whether the agents of a zone know each other: those of the base by their agent key, those of the tree by the secret
+// that an owner of the tree tells. Once the base has the secret too, all agents do.
+func (f *fleet) acquainted(zone string, owners build) bool {
+	of := map[build]bool{}
+	for i, a := range f.Agents {
+		if a.Zone == zone {
+			of[f.agents[i]] = true
+		}
+	}
+	return len(of) == 1 && (of[baseBuild] || owners == treeBuild)
+}
+
+// peers waits until agents of each zone have handed batches to another agent and have read from another's memory, if they know each
+// other. Clients would not notice a failure: agents then write and read by themselves.
+func (f *fleet) peers(owners build) {
 	f.t.Helper()
 	for _, m := range []struct{ name, label string }{
 		{"freshet_zonewriter_handed_bytes_total", `writer="other"`},
 		{"freshet_peer_requests_total", `result="ok"`},
 	} {
 		for _, zone := range zones {
+			if !f.acquainted(zone, owners) {
+				continue
+			}
 			sum := func() (sum float64) {
 				for _, a := range f.Agents {
 					if a.Zone == zone {
