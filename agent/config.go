@@ -173,7 +173,7 @@ func (c *Config) Validate() error {
 	if c.AgentKey == "" {
 		faults = append(faults, errors.New("no agent key (--agent-key)"))
 	}
-	if _, err := accesskey.ClusterOf(c.AgentKey); err != nil {
+	if _, err := accesskey.ClusterOf(accesskey.AgentPrefix, c.AgentKey); err != nil {
 		faults = append(faults, fmt.Errorf("--agent-key %w", err))
 	}
 	if c.BucketURL == "" && c.Bucket == nil {

@@ -290,9 +290,9 @@ func (c *cluster) identify(ctx context.Context) (*stored, error) {
 		cancel()
 		switch {
 		case err == nil && c.expected != "" && clusterID != c.expected:
-			err = fmt.Errorf("agent keys are of cluster %s, but the cluster id is %s: %w: make a key with `freshet key create --cluster-id %s`",
+			err = fmt.Errorf("keys are of cluster %s, but the cluster id is %s: %w: make a key with `freshet key create --cluster-id %s`",
 				c.expected, clusterID, errOtherCluster, clusterID)
-			c.log.Error("virtual cluster stops: its agent keys belong to another cluster", zap.Error(err))
+			c.log.Error("virtual cluster stops: its keys belong to another cluster", zap.Error(err))
 			return nil, err
 		case err == nil:
 			s, err := c.open(clusterID)

@@ -40,8 +40,10 @@ const (
 type VirtualCluster struct {
 	// Name is part of etcd keys and object keys: 1 to 249 characters of a-z A-Z 0-9 . _ -
 	Name string
-	// AgentKeys are the keys of its agents, at least one without Config.AgentKeys. The virtual cluster does not start if one holds another cluster id (package accesskey).
+	// AgentKeys are the keys of its agents, at least one without a file of them. The virtual cluster does not start if one holds another cluster id (package accesskey).
 	AgentKeys []string
+	// ReadOnlyKeys open the calls of scalers.
+	ReadOnlyKeys []string
 	// DefaultPartitions is the partition count of topics created without one; default 1.
 	DefaultPartitions int32
 	// Broker is what Kafka's brokers have in their configuration about groups and transactions.
@@ -67,8 +69,10 @@ type Config struct {
 	// TLS is for agents; nil for none. ReplicaTLS is for connections to other replicas' GRPCListen; nil if TLS is nil.
 	TLS, ReplicaTLS *tls.Config
 
-	// AgentKeys is the path of a file of agent keys (keys.File), which is read again when it changes; "" for none.
-	AgentKeys string
+	// OperatorKeys open the operators' calls of all virtual clusters, and profiles; empty: neither is served, unless KeyFiles has some.
+	OperatorKeys []string
+	// KeyFiles are paths of files of keys by kind (keys.File): Agent, ReadOnly and Operator. They are read again when they change.
+	KeyFiles map[keys.Kind]string
 
 	// Etcd holds the metadata logs. It is not closed here.
 	Etcd *clientv3.Client
@@ -208,47 +212,64 @@ func (c *Config) Validate() error {
 		if err := vc.Broker.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("virtual cluster %q: %w", vc.Name, err))
 		}
-		if len(vc.AgentKeys) == 0 && c.AgentKeys == "" {
+		if len(vc.AgentKeys) == 0 && c.KeyFiles[keys.Agent] == "" {
 			errs = append(errs, fmt.Errorf("virtual cluster %q has no agent key", vc.Name))
 		}
-		if slices.Contains(vc.AgentKeys, "") {
-			errs = append(errs, fmt.Errorf("virtual cluster %q has an empty agent key", vc.Name))
+		if slices.Contains(vc.AgentKeys, "") || slices.Contains(vc.ReadOnlyKeys, "") {
+			errs = append(errs, fmt.Errorf("virtual cluster %q has an empty key", vc.Name))
 		}
 		if _, err := vc.clusterID(); err != nil {
 			errs = append(errs, fmt.Errorf("virtual cluster %q: %w", vc.Name, err))
 		}
 	}
-	if err := keys.NewSet().Replace("--agent-key", c.agentKeys()); err != nil {
-		errs = append(errs, fmt.Errorf("--agent-key: %w", err))
+	for _, key := range c.OperatorKeys {
+		if _, err := accesskey.ClusterOf(accesskey.OperatorPrefix, key); err != nil {
+			errs = append(errs, fmt.Errorf("--operator-key %w", err))
+		}
+		if key == "" {
+			errs = append(errs, errors.New("--operator-key: an empty key"))
+		}
+	}
+	if err := keys.NewSet().Replace("settings", c.keys()); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(append(errs, c.Lifecycle.Validate(), c.Jobs.Validate(), c.Scale.Validate())...)
 }
 
-// agentKeys returns the agent keys in the settings.
-func (c *Config) agentKeys() (all []keys.Entry) {
-	for _, vc := range c.VirtualClusters {
-		for _, key := range vc.AgentKeys {
-			all = append(all, keys.Entry{Hash: accesskey.HashOf(key), Kind: keys.Agent, VirtualCluster: vc.Name})
+// keys returns the keys in the settings.
+func (c *Config) keys() (all []keys.Entry) {
+	add := func(kind keys.Kind, virtualCluster string, given []string) {
+		for _, key := range given {
+			all = append(all, keys.Entry{Hash: accesskey.HashOf(key), Kind: kind, VirtualCluster: virtualCluster})
 		}
 	}
+	for _, vc := range c.VirtualClusters {
+		add(keys.Agent, vc.Name, vc.AgentKeys)
+		add(keys.ReadOnly, vc.Name, vc.ReadOnlyKeys)
+	}
+	add(keys.Operator, "", c.OperatorKeys)
 	return all
 }
 
-// clusterID returns the cluster id in the agent keys, or "" if none has one. It returns an error for a malformed key, and for keys of two
-// cluster ids.
+// clusterID returns the cluster id in the keys, or "" if none has one. It returns an error for a malformed key, and for keys of two cluster
+// ids.
 func (vc *VirtualCluster) clusterID() (string, error) {
 	common := ""
-	for _, key := range vc.AgentKeys {
-		clusterID, err := accesskey.ClusterOf(key)
-		switch {
-		case err != nil:
-			return "", fmt.Errorf("agent key %w", err)
-		case clusterID != "" && common != "" && clusterID != common:
-			return "", fmt.Errorf("agent keys of two clusters, %s and %s: remove those of the other cluster", common, clusterID)
+	check := func(setting, prefix string, all []string) error {
+		for _, key := range all {
+			clusterID, err := accesskey.ClusterOf(prefix, key)
+			switch {
+			case err != nil:
+				return fmt.Errorf("%s %w", setting, err)
+			case clusterID != "" && common != "" && clusterID != common:
+				return fmt.Errorf("%s: keys of two clusters, %s and %s: remove those of the other cluster", setting, common, clusterID)
+			}
+			common = cmp.Or(clusterID, common)
 		}
-		common = cmp.Or(clusterID, common)
+		return nil
 	}
-	return common, nil
+	err := errors.Join(check("--agent-key", accesskey.AgentPrefix, vc.AgentKeys), check("--read-only-key", accesskey.ReadOnlyPrefix, vc.ReadOnlyKeys))
+	return common, err
 }
 
 // validPrefix reports whether prefix is a valid prefix of the keys in etcd. It must not end with a slash: /freshet and /freshet/

@@ -38,7 +38,7 @@ type ControlPlane struct {
 	answers  *session.Answers // of all clusters
 	store    *probe.Watch
 	statuses *statuses
-	keyFile  *keys.File // nil without --agent-keys
+	keyFiles []*keys.File
 }
 
 // New builds a replica. It starts nothing.
@@ -82,19 +82,9 @@ func (c *ControlPlane) warnIfLocal() {
 // build makes the parts once the address is known.
 func (c *ControlPlane) build(ctx context.Context) error {
 	// No virtual cluster has a plus in its name, so the registry's keys are apart.
-	set := keys.NewSet()
-	if err := set.Replace("--agent-key", c.cfg.agentKeys()); err != nil {
+	set, err := c.loadKeys()
+	if err != nil {
 		return err
-	}
-	if c.cfg.AgentKeys != "" {
-		names := make([]string, len(c.cfg.VirtualClusters))
-		for i, vc := range c.cfg.VirtualClusters {
-			names[i] = vc.Name
-		}
-		c.keyFile = &keys.File{Path: c.cfg.AgentKeys, VirtualClusters: names, Set: set, Log: c.cfg.Log}
-		if err := c.keyFile.Load(); err != nil {
-			return fmt.Errorf("--agent-keys: %w", err)
-		}
 	}
 	c.registry = &registry{
 		client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+replicas/", replica: c.cfg.ReplicaID, instance: rand.Text(), address: c.cfg.Advertise,
@@ -136,16 +126,50 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	c.http = adminhttp.New(adminhttp.Config{
 		Address: c.cfg.HTTPListen, Ready: c.Ready, Warnings: c.Warnings, Gatherer: c.cfg.Registry, Log: c.cfg.Log,
 		Handlers: map[string]http.Handler{operator.Prefix: operator.Handler(operated)},
+		Profiles: func(key string) bool {
+			g := set.Grant(key)
+			return g != nil && g.Kind == keys.Operator
+		},
 	})
 	return c.http.Listen(ctx)
 }
 
 // operatorOpens returns the function that reports whether a key opens a virtual cluster to operators.
-func operatorOpens(set *keys.Set) func(virtualCluster, key string) bool {
-	return func(virtualCluster, key string) bool {
+func operatorOpens(set *keys.Set) func(virtualCluster, key string, readOnly bool) bool {
+	return func(virtualCluster, key string, readOnly bool) bool {
 		g := set.Grant(key)
-		return g != nil && (g.Kind == keys.Replica || g.Kind == keys.Agent && g.VirtualCluster == virtualCluster)
+		switch {
+		case g == nil:
+			return false
+		case g.Kind == keys.ReadOnly:
+			return readOnly && g.VirtualCluster == virtualCluster
+		}
+		return g.Kind == keys.Operator || g.Kind == keys.Replica
 	}
+}
+
+// loadKeys returns the Set with the keys in the settings and files.
+func (c *ControlPlane) loadKeys() (*keys.Set, error) {
+	set := keys.NewSet()
+	if err := set.Replace("settings", c.cfg.keys()); err != nil {
+		return nil, err
+	}
+	names := make([]string, len(c.cfg.VirtualClusters))
+	for i, vc := range c.cfg.VirtualClusters {
+		names[i] = vc.Name
+	}
+	for _, kind := range []keys.Kind{keys.Agent, keys.ReadOnly, keys.Operator} {
+		path := c.cfg.KeyFiles[kind]
+		if path == "" {
+			continue
+		}
+		f := &keys.File{Path: path, Kind: kind, VirtualClusters: names, Set: set, Log: c.cfg.Log}
+		if err := f.Load(); err != nil {
+			return nil, fmt.Errorf("file of each %s: %w", kind, err)
+		}
+		c.keyFiles = append(c.keyFiles, f)
+	}
+	return set, nil
 }
 
 // Addr is the address that agents are served at; nil before Listen.
@@ -246,8 +270,8 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		// The start does not wait for the store: Ready, Warnings and logs name one that is away.
 		service.Service{Name: "object store probe", Run: func(ctx context.Context) error { return c.store.Run(ctx, c.cfg.Bucket) }},
 	)
-	if c.keyFile != nil {
-		services = append(services, service.Service{Name: "agent keys", Run: c.keyFile.Run})
+	for _, f := range c.keyFiles {
+		services = append(services, service.Service{Name: "keys in " + f.Path, Run: f.Run})
 	}
 	if !c.cfg.NoMaintenance {
 		maintain, err := c.maintainer()

@@ -23,6 +23,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/controlplane/directory"
+	"github.com/freshet-io/freshet/controlplane/keys"
 	"github.com/freshet-io/freshet/internal/accesskey"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/etcdserver"
@@ -147,7 +148,7 @@ func start(t *testing.T, etcd *etcdserver.Server, bucket objstore.Bucket, name s
 func startAs(t *testing.T, etcd *etcdserver.Server, bucket objstore.Bucket, name string, change func(*controlplane.Config)) *running {
 	t.Helper()
 	cfg := controlplane.Config{
-		ReplicaID: name, GRPCListen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0", Etcd: etcd.Client(), Bucket: bucket,
+		ReplicaID: name, GRPCListen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0", Etcd: etcd.Client(), Bucket: bucket, OperatorKeys: []string{"operator"},
 		VirtualClusters: []controlplane.VirtualCluster{{Name: "one", AgentKeys: []string{"k1"}}, {Name: "two", AgentKeys: []string{"k2"}}},
 	}
 	if change != nil {
@@ -192,9 +193,9 @@ func TestControlPlane_RefusesKeysOfAnotherCluster(t *testing.T) {
 	etcd := startEtcd(t)
 	clusterID, err := directory.Directory{Client: etcd.Client(), Prefix: etcdlog.DefaultPrefix}.Resolve(t.Context(), "one")
 	require.NoError(t, err)
-	own, err := accesskey.NewAgent(clusterID)
+	own, err := accesskey.New(accesskey.AgentPrefix, clusterID)
 	require.NoError(t, err)
-	other, err := accesskey.NewAgent(id.NewCluster())
+	other, err := accesskey.New(accesskey.AgentPrefix, id.NewCluster())
 	require.NoError(t, err)
 	for key, stops := range map[string]bool{own: false, other: true} {
 		r := startAs(t, etcd, mem.New(), "r1", func(c *controlplane.Config) { c.VirtualClusters[0].AgentKeys = []string{key, "free-form"} })
@@ -211,15 +212,15 @@ func TestControlPlane_RefusesKeysOfAnotherCluster(t *testing.T) {
 }
 
 func TestConfig_AgentKeys(t *testing.T) {
-	one, err := accesskey.NewAgent(id.NewCluster())
+	one, err := accesskey.New(accesskey.AgentPrefix, id.NewCluster())
 	require.NoError(t, err)
-	two, err := accesskey.NewAgent(id.NewCluster())
+	two, err := accesskey.New(accesskey.AgentPrefix, id.NewCluster())
 	require.NoError(t, err)
 	for fault, keys := range map[string][2][]string{
-		`--agent-key: key with SHA-256 2c70e12b...: one key for two virtual clusters or of two kinds: give each a key of its own`: {{"key"}, {"key"}},
-		`virtual cluster "one": agent keys of two clusters`:                                                                       {{one, two}, {"k"}},
-		`virtual cluster "one": agent key ` + one[:12] + `... is no key: it has 76`:                                               {{one[:76]}, {"k"}},
-		`virtual cluster "two" has an empty agent key`:                                                                            {{"k"}, {""}},
+		`key with SHA-256 2c70e12b...: one key for two virtual clusters or of two kinds: give each a key of its own`: {{"key"}, {"key"}},
+		`virtual cluster "one": --agent-key: keys of two clusters`:                                                   {{one, two}, {"k"}},
+		`virtual cluster "one": --agent-key ` + one[:12] + `... is no key: it has 76`:                                {{one[:76]}, {"k"}},
+		`virtual cluster "two" has an empty key`:                                                                     {{"k"}, {""}},
 	} {
 		_, err := controlplane.New(controlplane.Config{VirtualClusters: []controlplane.VirtualCluster{
 			{Name: "one", AgentKeys: keys[0]}, {Name: "two", AgentKeys: keys[1]},
@@ -286,7 +287,7 @@ func (r *running) get(t *testing.T, path string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.HTTPAddr().String()+path, nil)
 	require.NoError(t, err)
-	request.Header.Set("Authorization", "Bearer k1")
+	request.Header.Set("Authorization", "Bearer operator")
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
 	defer response.Body.Close()
@@ -307,7 +308,7 @@ func TestControlPlane_AgentKeysFile(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(lines.String()), 0o600))
 	}
 	withFile := func(c *controlplane.Config) {
-		c.AgentKeys = path
+		c.KeyFiles = map[keys.Kind]string{keys.Agent: path}
 		c.VirtualClusters = []controlplane.VirtualCluster{{Name: "one"}, {Name: "two"}}
 	}
 	etcd, bucket := startEtcd(t), mem.New()
@@ -390,6 +391,50 @@ func TestControlPlane_PeerSecret(t *testing.T) {
 	require.NoError(t, <-ended)
 	require.NoError(t, <-ended)
 	second.stop(t)
+}
+
+// TestControlPlane_KeysOfKinds: each kind of key opens its side and no other, by settings and by files, through the owner and through another
+// replica.
+func TestControlPlane_KeysOfKinds(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		return path
+	}
+	digits := func(key string) string { return accesskey.HashOf(key).Digits() }
+	etcd, bucket := startEtcd(t), mem.New()
+	change := func(c *controlplane.Config) {
+		c.VirtualClusters[0].ReadOnlyKeys = []string{"reader"}
+		c.KeyFiles = map[keys.Kind]string{keys.Operator: file("operators", digits("operator2")+"\n"), keys.ReadOnly: file("readers", "one "+digits("reader2")+"\n")}
+	}
+	first := startAs(t, etcd, bucket, "r1", change)
+	require.Eventually(t, func() bool { return first.Ready() == nil }, time.Minute, 10*time.Millisecond)
+	second := startAs(t, etcd, bucket, "r2", change)
+	require.Eventually(t, func() bool { return second.Ready() == nil }, time.Minute, 10*time.Millisecond)
+	for _, r := range []*running{first, second} {
+		for key, opens := range map[string][5]bool{ // zones and topics of one, zones of two, status of one, profiles
+			"operator": {true, true, true, true, true}, "operator2": {true, true, true, true, true},
+			"reader": {true, false, false, false, false}, "reader2": {true, false, false, false, false},
+			"k1": {}, "k2": {}, "": {}, "another": {},
+		} {
+			for i, path := range []string{zonesOfOne, "/v1/clusters/one/deleted-topics", "/v1/clusters/two/zones", "/v1/clusters/one/status", "/debug/pprof/symbol"} {
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.HTTPAddr().String()+path, nil)
+				require.NoError(t, err)
+				request.Header.Set("Authorization", "Bearer "+key)
+				response, err := http.DefaultClient.Do(request)
+				require.NoError(t, err)
+				require.NoError(t, response.Body.Close())
+				want := http.StatusUnauthorized
+				if opens[i] {
+					want = http.StatusOK
+				}
+				require.Equal(t, want, response.StatusCode, "%q %s", key, path)
+			}
+		}
+	}
+	second.stop(t)
+	first.stop(t)
 }
 
 // Two replicas over a real etcd: agents of two virtual clusters find their owners from either, go on when one leaves

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane"
+	"github.com/freshet-io/freshet/controlplane/keys"
 	"github.com/freshet-io/freshet/internal/advertise"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/cli"
@@ -45,6 +46,8 @@ type controlSettings struct {
 	replicaCA         string
 	virtualClusters   []string
 	agentKeys         []string
+	readOnlyKeys      []string
+	keyFiles          struct{ agents, readers, operators string }
 	defaultPartitions int32
 	broker            brokerconfig.Settings
 }
@@ -73,7 +76,11 @@ func newControlPlane(p program.Program) *cobra.Command {
 	f.StringVar(&s.bucketURL, "bucket", s.bucketURL, bucketHelp)
 	f.BoolVar(&s.oneZone, "one-zone-durability", s.oneZone, oneZoneHelp)
 	f.Var(config.List(&s.virtualClusters), "virtual-cluster", "names of the virtual clusters to serve")
-	f.StringVar(&s.AgentKeys, "agent-keys", s.AgentKeys, "file of agent keys, read again when it changes: in each line the name of a virtual cluster and the SHA-256 of a key, in hexadecimal digits")
+	f.StringVar(&s.keyFiles.agents, "agent-keys", "", "file of agent keys, read again when it changes: in each line the name of a virtual cluster and the SHA-256 of a key, in hexadecimal digits")
+	f.Var(config.List(&s.OperatorKeys), "operator-key", "keys for `freshet status`, job, zone, bundle and deleted topics of all virtual clusters, and for profiles; better given in the environment")
+	f.StringVar(&s.keyFiles.operators, "operator-keys", "", "file of operator keys, read again when it changes: in each line the SHA-256 of a key, in hexadecimal digits")
+	f.Var(config.List(&s.readOnlyKeys), "read-only-key", "keys for lists of zones, writers and jobs, as autoscalers need them; each NAME=KEY, or KEY if there is one virtual cluster; better given in the environment")
+	f.StringVar(&s.keyFiles.readers, "read-only-keys", "", "file of read-only keys, as --agent-keys")
 	f.Var(config.List(&s.agentKeys), "agent-key", "agent keys, each NAME=KEY with the virtual cluster that it opens, or KEY if there is one virtual cluster; several of one while it is being replaced; better given in the environment")
 	f.StringVar(&s.ReplicaID, "replica-id", s.ReplicaID, "name of this replica, unique and the same over restarts; if not given, the machine's name and the port of --grpc-listen. "+
 		"Set it where that name changes, as in a Deployment, and where several replicas on one machine take any port (0). "+
@@ -221,11 +228,14 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 	if len(s.virtualClusters) == 0 {
 		faults = append(faults, errors.New("--virtual-cluster is needed: set it to the names of the virtual clusters to serve"))
 	}
-	if len(s.agentKeys) == 0 && s.AgentKeys == "" {
+	if len(s.agentKeys) == 0 && s.keyFiles.agents == "" {
 		faults = append(faults, errors.New("--agent-key or --agent-keys is needed"))
 	}
-	keys, err := agentKeysOf(s.agentKeys, s.virtualClusters)
+	agentKeys, err := keysOf(s.agentKeys, s.virtualClusters)
 	fault("--agent-key", err)
+	readOnlyKeys, err := keysOf(s.readOnlyKeys, s.virtualClusters)
+	fault("--read-only-key", err)
+	s.KeyFiles = map[keys.Kind]string{keys.Agent: s.keyFiles.agents, keys.ReadOnly: s.keyFiles.readers, keys.Operator: s.keyFiles.operators}
 	fault("timings", s.Timing.Validate())
 	fault("coordinators", s.broker.Validate())
 	s.ReplicaID = cmp.Or(s.ReplicaID, replicaID(s.GRPCListen))
@@ -234,14 +244,14 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 			faults = append(faults, fmt.Errorf("--virtual-cluster %q is no name of a virtual cluster: set it to 1 to %d of a-z A-Z 0-9 . _ -", name, id.MaxVirtualClusterName))
 		}
 		s.VirtualClusters = append(s.VirtualClusters, controlplane.VirtualCluster{
-			Name: name, AgentKeys: keys[name], DefaultPartitions: s.defaultPartitions, Broker: s.broker.Clone(),
+			Name: name, AgentKeys: agentKeys[name], ReadOnlyKeys: readOnlyKeys[name], DefaultPartitions: s.defaultPartitions, Broker: s.broker.Clone(),
 		})
 	}
 	return errors.Join(faults...)
 }
 
-// agentKeysOf returns the keys of each virtual cluster. A key can hold an equals sign: it is a name's only behind the name of a virtual cluster.
-func agentKeysOf(given, virtualClusters []string) (map[string][]string, error) {
+// keysOf returns the keys of each virtual cluster. A key can hold an equals sign: it is a name's only behind the name of a virtual cluster.
+func keysOf(given, virtualClusters []string) (map[string][]string, error) {
 	keys := map[string][]string{}
 	for i, one := range given {
 		name, key, found := strings.Cut(one, "=")

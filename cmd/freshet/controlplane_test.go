@@ -23,7 +23,7 @@ func TestControlSettings_StartsWithoutEtcd(t *testing.T) {
 	require.Empty(t, logged.All())
 }
 
-func TestAgentKeysOf(t *testing.T) {
+func TestKeysOf(t *testing.T) {
 	for _, tc := range []struct {
 		given, clusters []string
 		want            map[string][]string
@@ -39,7 +39,7 @@ func TestAgentKeysOf(t *testing.T) {
 		{given: []string{"a=k"}, clusters: []string{"a", "b"}, want: map[string][]string{"a": {"k"}}}, // Config.Validate refuses b without a key
 		{clusters: []string{"main"}, want: map[string][]string{}},
 	} {
-		got, err := agentKeysOf(tc.given, tc.clusters)
+		got, err := keysOf(tc.given, tc.clusters)
 		if tc.fault != "" {
 			require.EqualError(t, err, tc.fault)
 			continue

@@ -18,12 +18,12 @@ func groupServer(f *pflag.FlagSet) {
 
 // connection has the flags of client commands about the way to a cluster.
 var connection = config.Group{Heading: "Connection", Flags: []string{
-	"control-plane-http", "virtual-cluster", "agent-key", "data-dir", "timeout", "client-id", "tls", "tls-ca", "tls-cert", "tls-key",
+	"control-plane-http", "virtual-cluster", "operator-key", "data-dir", "timeout", "client-id", "tls", "tls-ca", "tls-cert", "tls-key",
 }}
 
 var serverGroups = []config.Group{
 	{Flags: []string{
-		"data-dir", "etcd", "control-plane", "bucket", "virtual-cluster", "agent-key", "agent-keys", "zone", "kafka-listen", "grpc-listen", "advertise", "http-listen",
+		"data-dir", "etcd", "control-plane", "bucket", "virtual-cluster", "agent-key", "agent-keys", "operator-key", "operator-keys", "read-only-key", "read-only-keys", "zone", "kafka-listen", "grpc-listen", "advertise", "http-listen",
 		"memory-limit", "max-connections", "max-connections-per-ip", "default-partitions", "auto-create-topics", "log-level", "log-format",
 	}},
 	{Heading: "Writing", Flags: []string{

@@ -25,9 +25,9 @@ func bindOperator(f *pflag.FlagSet, p *program.Program, c *cli.OperatorConfig) {
 
 // bindOperated adds those that say which control plane.
 func bindOperated(f *pflag.FlagSet, c *cli.OperatorConfig) {
-	f.Var(config.List(&c.ControlPlane), "control-plane-http", "host:port or URL of the HTTP addresses (--http-listen) of control-plane replicas; any of them answers, and the next one is asked if one cannot be reached; if not given, the freshet dev on --data-dir is asked, without --virtual-cluster and --agent-key")
+	f.Var(config.List(&c.ControlPlane), "control-plane-http", "host:port or URL of the HTTP addresses (--http-listen) of control-plane replicas; any of them answers, and the next one is asked if one cannot be reached; if not given, the freshet dev on --data-dir is asked, without --virtual-cluster and --operator-key")
 	f.StringVar(&c.VirtualCluster, "virtual-cluster", c.VirtualCluster, "name of the virtual cluster to ask about")
-	f.StringVar(&c.AgentKey, "agent-key", c.AgentKey, "an agent key of the virtual cluster (--virtual-cluster); better given in the environment")
+	f.StringVar(&c.Key, "operator-key", c.Key, "an operator key of the control plane, or a read-only key of the virtual cluster for lists of zones, writers and jobs; better given in the environment")
 }
 
 func newTopicUndelete(p program.Program) *cobra.Command {

@@ -21,10 +21,11 @@ const (
 	readPause    = time.Second // between two reads of a file
 )
 
-// File is a source of agent keys: a file with the name of a virtual cluster and the SHA-256 of a key in each line, in 64 hexadecimal digits.
-// Empty lines and text from a # on are ignored. The file has at most 4 MiB and 20,000 keys.
+// File is a source of keys of one kind: a file with the SHA-256 of a key in each line, in 64 hexadecimal digits. Before it stands the name of a
+// virtual cluster, for kinds whose keys open one. Empty lines and text from a # on are ignored. The file has at most 4 MiB and 20,000 keys.
 type File struct {
 	Path            string
+	Kind            Kind
 	VirtualClusters []string // that a line can name
 	Set             *Set
 	Log             *zap.Logger
@@ -50,7 +51,7 @@ func (f *File) Load() error {
 		return fmt.Errorf("%s: %w", f.Path, err)
 	}
 	if f.content != nil {
-		f.Log.Info("agent keys were read again", zap.String("file", f.Path), zap.Int("keys", len(entries)))
+		f.Log.Info("keys were read again", zap.Stringer("kind", f.Kind), zap.String("file", f.Path), zap.Int("keys", len(entries)))
 	}
 	f.content = content
 	return nil
@@ -59,13 +60,13 @@ func (f *File) Load() error {
 func (f *File) read() ([]byte, error) {
 	file, err := os.Open(f.Path)
 	if err != nil {
-		return nil, fmt.Errorf("agent keys: %w", err)
+		return nil, fmt.Errorf("keys: %w", err)
 	}
 	defer file.Close()
 	content, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("agent keys: %w", err)
+		return nil, fmt.Errorf("keys: %w", err)
 	case len(content) > maxFileBytes:
 		return nil, fmt.Errorf("%s is larger than %d bytes", f.Path, maxFileBytes)
 	}
@@ -87,13 +88,16 @@ func (f *File) parse(content string) ([]Entry, error) {
 			continue
 		}
 		hash, ok := accesskey.ParseHash(fields[len(fields)-1])
-		e := Entry{Hash: hash, Kind: Agent, VirtualCluster: fields[0]}
+		e, want, columns := Entry{Hash: hash, Kind: f.Kind}, "the SHA-256 of a key in 64 hexadecimal digits", 1
+		if f.Kind != Operator {
+			e.VirtualCluster, want, columns = fields[0], "the name of a virtual cluster and "+want, 2
+		}
 		switch {
-		case len(fields) != 2 || !ok: // the line may hold a key, so it is not printed
-			return nil, fmt.Errorf("%s:%d: want the name of a virtual cluster and the SHA-256 of a key in 64 hexadecimal digits", f.Path, n)
+		case len(fields) != columns || !ok: // the line may hold a key, so it is not printed
+			return nil, fmt.Errorf("%s:%d: want %s", f.Path, n, want)
 		case e.Hash == accesskey.HashOf(""):
 			return nil, fmt.Errorf("%s:%d: the SHA-256 of no key", f.Path, n)
-		case !known[e.VirtualCluster]:
+		case f.Kind != Operator && !known[e.VirtualCluster]:
 			return nil, fmt.Errorf("%s:%d: virtual cluster %.249q is none of --virtual-cluster", f.Path, n, e.VirtualCluster)
 		case len(entries) == maxFileKeys:
 			return nil, fmt.Errorf("%s:%d: more than %d keys", f.Path, n, maxFileKeys)
@@ -118,7 +122,7 @@ func (f *File) Run(ctx context.Context) error {
 			fault = err.Error()
 		}
 		if fault != "" && fault != f.fault {
-			f.Log.Error("agent keys cannot be read again, the earlier ones stay", zap.String("file", f.Path), zap.String("error", fault))
+			f.Log.Error("keys cannot be read again, the earlier ones stay", zap.String("file", f.Path), zap.String("error", fault))
 		}
 		f.fault = fault
 	}

@@ -18,14 +18,20 @@ type Kind int
 
 // Kinds of keys.
 const (
-	Agent   Kind = iota + 1 // opens one virtual cluster to agents
-	Replica                 // opens replicas to each other
+	Agent    Kind = iota + 1 // opens one virtual cluster to agents
+	ReadOnly                 // opens figures of one virtual cluster to scalers
+	Operator                 // opens the operators' side of all virtual clusters
+	Replica                  // opens replicas to each other
 )
 
 func (k Kind) String() string {
 	switch k {
 	case Agent:
 		return "agent key"
+	case ReadOnly:
+		return "read-only key"
+	case Operator:
+		return "operator key"
 	case Replica:
 		return "replica key"
 	}
@@ -36,7 +42,7 @@ func (k Kind) String() string {
 type Entry struct {
 	Hash           accesskey.Hash
 	Kind           Kind
-	VirtualCluster string // name, of kind Agent
+	VirtualCluster string // name, of kinds Agent and ReadOnly
 }
 
 // Grant is what one key opens. It never changes.

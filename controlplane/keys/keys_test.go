@@ -58,7 +58,7 @@ func file(t *testing.T, content string) (f *keys.File, write func(string)) {
 	path := filepath.Join(t.TempDir(), "keys")
 	write = func(content string) { require.NoError(t, os.WriteFile(path, []byte(content), 0o600)) }
 	write(content)
-	return &keys.File{Path: path, VirtualClusters: []string{"one", "two"}, Set: keys.NewSet(), Log: zap.NewNop()}, write
+	return &keys.File{Path: path, Kind: keys.Agent, VirtualClusters: []string{"one", "two"}, Set: keys.NewSet(), Log: zap.NewNop()}, write
 }
 
 func TestFile_Load(t *testing.T) {
@@ -98,6 +98,15 @@ func TestFile_LoadRefuses(t *testing.T) {
 	require.ErrorContains(t, f.Load(), "no such file")
 }
 
+func TestFile_OfOperators(t *testing.T) {
+	f, write := file(t, strings.TrimSpace(line("", "k"))+"  # the team's\n")
+	f.Kind = keys.Operator
+	require.NoError(t, f.Load())
+	require.Equal(t, keys.Entry{Hash: accesskey.HashOf("k"), Kind: keys.Operator}, f.Set.Grant("k").Entry)
+	write(line("one", "k"))
+	require.ErrorContains(t, f.Load(), "keys:1: want the SHA-256 of a key in 64 hexadecimal digits")
+}
+
 func TestFile_RunReadsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, write := file(t, line("one", "k")+line("one", "l"))
@@ -125,7 +134,7 @@ func TestFile_RunReadsAgain(t *testing.T) {
 		write("")
 		time.Sleep(2 * time.Second)
 		require.Nil(t, f.Set.Grant("l"))
-		require.Equal(t, "agent keys were read again", logged.All()[3].Message)
+		require.Equal(t, "keys were read again", logged.All()[3].Message)
 		cancel()
 		require.NoError(t, <-ended)
 	})

@@ -59,7 +59,7 @@ func listen(t *testing.T, secure *tls.Config, service api.OperatorsServer) strin
 // etcd fails.
 func beside(address string, secure *tls.Config) operator.Config {
 	return operator.Config{
-		Open:      func(_, key string) bool { return key == "secret" },
+		Open:      func(_, key string, _ bool) bool { return key == "secret" },
 		Forwarder: operator.NewForwarder(secure),
 		Clusters: map[string]operator.Cluster{"vc": {
 			Owner: func() *owner.Owner { return nil },
@@ -125,7 +125,7 @@ func TestForwarder_SaysWhyTheOwnerDoesNotAnswer(t *testing.T) {
 		"no owner":    {beside("", nil), 503, "the virtual cluster has no owner at the moment: try again"},
 		"no etcd":     {beside("etcd", nil), 503, "no owner at the moment: try again (etcd at 10.0.0.1:2379 does not answer, 12 s)"},
 		"not reached": {beside("127.0.0.1:1", nil), 503, "cannot forward to the owner, replica r2 at 127.0.0.1:1: "},
-		"key unknown": {beside(listen(t, nil, fails(status.Error(codes.Unauthenticated, "no"))), nil), 401, "no such virtual cluster, or not its key"},
+		"key unknown": {beside(listen(t, nil, fails(status.Error(codes.Unauthenticated, "no"))), nil), 401, "no such virtual cluster, or no key for this call"},
 		"fails":       {beside(listen(t, nil, fails(status.Error(codes.Unavailable, "why not"))), nil), 503, ": why not"},
 		"no status": {
 			beside(listen(t, nil, replies{ask: func(context.Context, *api.AskRequest) (*api.AskResponse, error) { return &api.AskResponse{}, nil }}), nil),

@@ -1,16 +1,16 @@
 // Package operator serves operators' calls for which Kafka has no request, as JSON over the control
-// plane's HTTP address. Every call carries an agent key of the virtual cluster ("Authorization: Bearer <key>"). Every replica
-// takes calls. The owner answers them, and the other replicas forward them to the owner over gRPC (forward.go). Only status is
-// answered by every replica itself.
+// plane's HTTP address. Every call carries an operator key ("Authorization: Bearer <key>"). For the calls marked with r, a read-only key of the
+// virtual cluster suffices. Every replica takes calls. The owner answers them, and the other replicas forward them to the owner over gRPC
+// (forward.go). Only status is answered by every replica itself.
 //
 //	GET  /v1/clusters/{cluster}/deleted-topics                           topics whose deletion can be taken back
 //	POST /v1/clusters/{cluster}/deleted-topics/{topic}/undelete?as=NAME  takes it back; topic is a name or an id
 //	POST /v1/clusters/{cluster}/deleted-topics/{topic}/purge             gives it up at once; topic is a name or an id
-//	GET  /v1/clusters/{cluster}/jobs                                     background jobs
+//	GET  /v1/clusters/{cluster}/jobs                                   r background jobs
 //	GET  /v1/clusters/{cluster}/bundles/{session}/{n}                    the partitions and offsets in a bundle
 //	POST /v1/clusters/{cluster}/bundles/{session}/{n}/cut                starts a job that gives up the bundle's unreadable records
-//	GET  /v1/clusters/{cluster}/zones                                    how busy zones are, and how many agents they should have
-//	GET  /v1/clusters/{cluster}/writers                                  what each agent writes
+//	GET  /v1/clusters/{cluster}/zones                                  r how busy zones are, and how many agents they should have
+//	GET  /v1/clusters/{cluster}/writers                                r what each agent writes
 //	GET  /v1/clusters/{cluster}/agents                                   agents, also stopped ones
 //	GET  /v1/clusters/{cluster}/status                                   the whole cluster, as the replica that is asked knows it (Status)
 //
@@ -64,8 +64,8 @@ type Cluster struct {
 
 // Config of a Handler.
 type Config struct {
-	// Open reports whether a key opens a virtual cluster.
-	Open     func(virtualCluster, key string) bool
+	// Open reports whether a key opens a virtual cluster to operators, or with readOnly one of its calls that read-only keys suffice for.
+	Open     func(virtualCluster, key string, readOnly bool) bool
 	Clusters map[string]Cluster
 	// Forwarder takes calls to the owner; nil: the handler forwards none.
 	Forwarder *Forwarder
@@ -79,8 +79,12 @@ var (
 // Handler serves the paths of the package comment.
 func Handler(cfg Config) http.Handler {
 	mux := http.NewServeMux()
-	on := func(pattern string, fn func(ctx context.Context, c Cluster, o *owner.Owner, r *http.Request) (any, error)) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { cfg.serve(w, r, fn) })
+	type call = func(ctx context.Context, c Cluster, o *owner.Owner, r *http.Request) (any, error)
+	on := func(pattern string, fn call) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { cfg.serve(w, r, false, fn) })
+	}
+	forReaders := func(pattern string, fn call) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { cfg.serve(w, r, true, fn) })
 	}
 	on("GET "+Prefix+"{cluster}/deleted-topics", func(_ context.Context, _ Cluster, o *owner.Owner, _ *http.Request) (any, error) {
 		list, err := admin.DeletedTopics(o)
@@ -92,7 +96,7 @@ func Handler(cfg Config) http.Handler {
 	on("POST "+Prefix+"{cluster}/deleted-topics/{topic}/purge", func(ctx context.Context, c Cluster, _ *owner.Owner, r *http.Request) (any, error) {
 		return c.Topics().PurgeTopic(ctx, r.PathValue("topic"))
 	})
-	on("GET "+Prefix+"{cluster}/jobs", func(_ context.Context, c Cluster, o *owner.Owner, _ *http.Request) (any, error) {
+	forReaders("GET "+Prefix+"{cluster}/jobs", func(_ context.Context, c Cluster, o *owner.Owner, _ *http.Request) (any, error) {
 		return listed("jobs", c.Jobs, o)
 	})
 	on("GET "+Prefix+"{cluster}/bundles/{session}/{n}", func(_ context.Context, c Cluster, _ *owner.Owner, r *http.Request) (any, error) {
@@ -109,10 +113,10 @@ func Handler(cfg Config) http.Handler {
 		}
 		return c.Cut(ctx, b)
 	})
-	on("GET "+Prefix+"{cluster}/zones", func(_ context.Context, c Cluster, o *owner.Owner, _ *http.Request) (any, error) {
+	forReaders("GET "+Prefix+"{cluster}/zones", func(_ context.Context, c Cluster, o *owner.Owner, _ *http.Request) (any, error) {
 		return listed("zones", c.Zones, o)
 	})
-	on("GET "+Prefix+"{cluster}/writers", func(_ context.Context, c Cluster, o *owner.Owner, _ *http.Request) (any, error) {
+	forReaders("GET "+Prefix+"{cluster}/writers", func(_ context.Context, c Cluster, o *owner.Owner, _ *http.Request) (any, error) {
 		return listed("agents", c.Writers, o)
 	})
 	on("GET "+Prefix+"{cluster}/agents", func(_ context.Context, c Cluster, _ *owner.Owner, _ *http.Request) (any, error) {
@@ -122,7 +126,7 @@ func Handler(cfg Config) http.Handler {
 		return nil, errMoved
 	})
 	mux.HandleFunc("GET "+Prefix+"{cluster}/status", func(w http.ResponseWriter, r *http.Request) {
-		if cluster, _, ok := cfg.open(w, r); ok {
+		if cluster, _, ok := cfg.open(w, r, false); ok {
 			encode(w, cluster.Status(r.Context()))
 		}
 	})
@@ -154,9 +158,9 @@ func listed(name string, list func() (any, error), o *owner.Owner) (any, error) 
 
 // serve authenticates, and writes the value of fn or the answer of the owner.
 func (c *Config) serve(
-	w http.ResponseWriter, r *http.Request, fn func(context.Context, Cluster, *owner.Owner, *http.Request) (any, error),
+	w http.ResponseWriter, r *http.Request, readOnly bool, fn func(context.Context, Cluster, *owner.Owner, *http.Request) (any, error),
 ) {
-	cluster, key, ok := c.open(w, r)
+	cluster, key, ok := c.open(w, r, readOnly)
 	if !ok {
 		return
 	}
@@ -178,11 +182,11 @@ func (c *Config) serve(
 }
 
 // open returns the virtual cluster that a call names, with the call's key. If the key is wrong, it refuses the call.
-func (c *Config) open(w http.ResponseWriter, r *http.Request) (cluster Cluster, key string, ok bool) {
+func (c *Config) open(w http.ResponseWriter, r *http.Request, readOnly bool) (cluster Cluster, key string, ok bool) {
 	name := r.PathValue("cluster")
 	key, _ = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	cluster, ok = c.Clusters[name]
-	if ok = ok && c.Open(name, key); !ok {
+	if ok = c.Open(name, key, readOnly) && ok; !ok {
 		refuse(w, http.StatusUnauthorized, errWrongKey)
 	}
 	return cluster, key, ok
@@ -225,7 +229,7 @@ func (c *Config) forward(w http.ResponseWriter, r *http.Request, cluster Cluster
 	}
 }
 
-var errWrongKey = errors.New("no such virtual cluster, or not its key")
+var errWrongKey = errors.New("no such virtual cluster, or no key for this call: it takes an operator key (--operator-key)")
 
 func statusOf(err error) int {
 	switch {

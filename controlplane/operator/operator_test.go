@@ -58,7 +58,9 @@ func owned(t *testing.T, fn func(x asked)) {
 		o := <-ready
 		topics := admin.New(admin.Config{}, o)
 		cfg := operator.Config{
-			Open: func(cluster, key string) bool { return cluster == "vc" && key == "secret" || key == "both" },
+			Open: func(cluster, key string, readOnly bool) bool {
+				return cluster == "vc" && (key == "secret" || key == "reader" && readOnly) || key == "both"
+			},
 			Clusters: map[string]operator.Cluster{
 				"vc": {
 					Owner:   func() *owner.Owner { return o },
@@ -94,6 +96,32 @@ func owned(t *testing.T, fn func(x asked)) {
 		}})
 		cancel()
 		require.NoError(t, <-ended)
+	})
+}
+
+// TestHandler_ReadOnlyKeys: a read-only key suffices for zones, writers and jobs alone.
+func TestHandler_ReadOnlyKeys(t *testing.T) {
+	owned(t, func(x asked) {
+		for _, route := range []struct {
+			method, path string
+			readOnly     bool
+		}{
+			{http.MethodGet, "zones", true},
+			{http.MethodGet, "writers", true},
+			{http.MethodGet, "jobs", true},
+			{http.MethodGet, "deleted-topics", false},
+			{http.MethodPost, "deleted-topics/t/undelete", false},
+			{http.MethodPost, "deleted-topics/t/purge", false},
+			{http.MethodGet, "bundles/5/7", false},
+			{http.MethodPost, "bundles/5/7/cut", false},
+			{http.MethodGet, "agents", false},
+			{http.MethodGet, "status", false},
+		} {
+			code, body := x.ask(route.method, "/v1/clusters/vc/"+route.path, "reader")
+			require.Equal(x.t, route.readOnly, code != http.StatusUnauthorized, "%s: %d %v", route.path, code, body)
+			code, _ = x.ask(route.method, "/v1/clusters/vc/"+route.path, "agent")
+			require.Equal(x.t, http.StatusUnauthorized, code, route.path)
+		}
 	})
 }
 

@@ -25,7 +25,7 @@ func TestHandler_StatusOfAnyReplica(t *testing.T) {
 	require.Contains(t, body, `{"virtual_cluster":"vc","replica":"r1","owner":null,`)
 	code, _ = call(t, cfg, http.MethodGet, "/v1/clusters/other/status")
 	require.Equal(t, http.StatusUnauthorized, code)
-	cfg.Open = func(string, string) bool { return false }
+	cfg.Open = func(string, string, bool) bool { return false }
 	code, _ = call(t, cfg, http.MethodGet, "/v1/clusters/vc/status")
 	require.Equal(t, http.StatusUnauthorized, code)
 }

@@ -1,8 +1,8 @@
-// Package accesskey makes and reads the keys that open a virtual cluster of a control plane.
+// Package accesskey makes and reads the keys of a control plane. They are text:
 //
-// An agent key is 77 characters:
-//
-//	fsk_<cluster id>_<secret>_<checksum>
+//	fsk_<cluster id>_<secret>_<checksum>   agent key, 77 characters
+//	fsr_<cluster id>_<secret>_<checksum>   read-only key, 77 characters
+//	fso_<secret>_<checksum>                operator key, 54 characters
 //
 //	part         characters  meaning
 //	cluster id           22  of the virtual cluster: id.NewCluster. It can hold underscores, so keys are parsed by length
@@ -28,53 +28,80 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// AgentPrefix is the beginning of agent keys.
-const AgentPrefix = "fsk_"
+// Prefixes of keys, by kind.
+const (
+	AgentPrefix    = "fsk_"
+	ReadOnlyPrefix = "fsr_"
+	OperatorPrefix = "fso_"
+)
 
 // Lengths of the parts of a key, in characters.
 const (
+	prefixLength   = 4
 	clusterLength  = 22
 	secretLength   = 43
 	checksumLength = 6
-	agentLength    = len(AgentPrefix) + clusterLength + 1 + secretLength + 1 + checksumLength
 )
 
-// shownLength is the number of a malformed key's characters in error messages. They hold no part of the secret.
+// shownLength is the number of a malformed key's characters in error messages. Of an operator key, they are 8 characters of the secret.
 const shownLength = 12
 
-// ErrMalformed is returned for a string with the prefix of keys that is no key.
-var ErrMalformed = errors.New("is no key")
+var (
+	// ErrMalformed is returned for a string with the prefix of a kind that is no key.
+	ErrMalformed = errors.New("is no key")
+	// ErrOtherKind is returned for a key of another kind.
+	ErrOtherKind = errors.New("is a key of another kind")
+)
 
-// NewAgent returns a new agent key of a cluster id.
-func NewAgent(clusterID string) (string, error) {
-	if !id.ValidCluster(clusterID) {
-		return "", fmt.Errorf("%q is no cluster id: write the %d characters that `freshet bucket show` prints", clusterID, clusterLength)
+// New returns a new key. clusterID is the cluster that it opens, and "" with OperatorPrefix.
+func New(prefix, clusterID string) (string, error) {
+	body := prefix
+	if prefix != OperatorPrefix {
+		if !id.ValidCluster(clusterID) {
+			return "", fmt.Errorf("%q is no cluster id: write the %d characters that `freshet bucket show` prints", clusterID, clusterLength)
+		}
+		body += clusterID + "_"
 	}
 	var secret [32]byte
 	_, _ = rand.Read(secret[:]) // never fails
-	body := AgentPrefix + clusterID + "_" + base62(new(big.Int).SetBytes(secret[:]), secretLength)
+	body += base62(new(big.Int).SetBytes(secret[:]), secretLength)
 	return body + "_" + checksum(body), nil
 }
 
-// ClusterOf returns the cluster id in an agent key, and "" for a key without AgentPrefix, which can be any string. It returns
-// ErrMalformed, with the first 12 characters, for a key with AgentPrefix that has another length, no cluster id or a wrong checksum.
-func ClusterOf(key string) (string, error) {
-	if !strings.HasPrefix(key, AgentPrefix) {
-		return "", nil
+// ClusterOf returns the cluster id in a key of the kind with a prefix. It returns "" for operator keys, and for a key without any kind's prefix,
+// which can be any string. Errors name the first 12 characters: ErrOtherKind, and ErrMalformed for a wrong length or checksum, or no cluster id.
+func ClusterOf(prefix, key string) (string, error) {
+	wrong := func(err error) (string, error) {
+		return "", fmt.Errorf("%s... %w", key[:min(shownLength, len(key))], err)
 	}
 	malformed := func(why string) (string, error) {
-		return "", fmt.Errorf("%s... %w: %s: copy the whole key, as `freshet key create` printed it", key[:min(shownLength, len(key))], ErrMalformed, why)
+		return wrong(fmt.Errorf("%w: %s: copy the whole key, as `freshet key create` printed it", ErrMalformed, why))
 	}
-	if len(key) != agentLength {
-		return malformed(fmt.Sprintf("it has %d characters instead of %d", len(key), agentLength))
+	kind := key[:min(prefixLength, len(key))]
+	switch kind {
+	case AgentPrefix, ReadOnlyPrefix, OperatorPrefix:
+	default:
+		return "", nil
 	}
-	body, sum := key[:agentLength-checksumLength-1], key[agentLength-checksumLength:]
+	length, clusterID := prefixLength+secretLength+1+checksumLength, ""
+	if kind != OperatorPrefix {
+		length += clusterLength + 1
+	}
+	if len(key) != length {
+		return malformed(fmt.Sprintf("it has %d characters instead of %d", len(key), length))
+	}
+	body, sum := key[:length-checksumLength-1], key[length-checksumLength:]
 	if key[len(body)] != '_' || checksum(body) != sum {
 		return malformed("its checksum is wrong")
 	}
-	clusterID := key[len(AgentPrefix):][:clusterLength]
-	if !id.ValidCluster(clusterID) {
-		return malformed("it has no cluster id")
+	if kind != OperatorPrefix {
+		clusterID = key[prefixLength:][:clusterLength]
+		if !id.ValidCluster(clusterID) {
+			return malformed("it has no cluster id")
+		}
+	}
+	if kind != prefix {
+		return wrong(fmt.Errorf("%w: this setting takes keys that begin with %s", ErrOtherKind, prefix))
 	}
 	return clusterID, nil
 }

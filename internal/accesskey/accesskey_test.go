@@ -14,18 +14,18 @@ func TestNewAgent(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
 		clusterID := id.NewCluster() // many hold underscores
-		key, err := accesskey.NewAgent(clusterID)
+		key, err := accesskey.New(accesskey.AgentPrefix, clusterID)
 		require.NoError(t, err)
 		require.Len(t, key, 77)
 		require.Regexp(t, `^fsk_[A-Za-z0-9_-]{22}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$`, key)
-		got, err := accesskey.ClusterOf(key)
+		got, err := accesskey.ClusterOf(accesskey.AgentPrefix, key)
 		require.NoError(t, err)
 		require.Equal(t, clusterID, got)
 		require.False(t, seen[key])
 		seen[key] = true
 	}
 	for _, clusterID := range []string{"", "main", "-MP4Kxjfr8KpC_OLjGQtgg", "0MP4Kxjfr8KpC/OLjGQtgg"} {
-		_, err := accesskey.NewAgent(clusterID)
+		_, err := accesskey.New(accesskey.AgentPrefix, clusterID)
 		require.ErrorContains(t, err, "is no cluster id")
 	}
 }
@@ -34,35 +34,35 @@ func TestNewAgent(t *testing.T) {
 const fixed = "fsk_0MP4Kxjfr8KpC_OLjGQtgg_0000000000000000000000000000000000000000009_"
 
 func TestClusterOf_FixedForm(t *testing.T) {
-	got, err := accesskey.ClusterOf(fixed + "4z3hSp")
+	got, err := accesskey.ClusterOf(accesskey.AgentPrefix, fixed+"4z3hSp")
 	require.NoError(t, err)
 	require.Equal(t, "0MP4Kxjfr8KpC_OLjGQtgg", got)
 }
 
 func TestClusterOf_Refuses(t *testing.T) {
-	key, err := accesskey.NewAgent(id.NewCluster())
+	key, err := accesskey.New(accesskey.AgentPrefix, id.NewCluster())
 	require.NoError(t, err)
 	for i := len(accesskey.AgentPrefix); i < len(key); i++ { // a mistyped character
 		other := byte('x')
 		if key[i] == other {
 			other = 'y'
 		}
-		_, err := accesskey.ClusterOf(key[:i] + string(other) + key[i+1:])
+		_, err := accesskey.ClusterOf(accesskey.AgentPrefix, key[:i]+string(other)+key[i+1:])
 		require.ErrorIs(t, err, accesskey.ErrMalformed, i)
 	}
 	for length := len(accesskey.AgentPrefix); length < len(key); length++ {
-		_, err := accesskey.ClusterOf(key[:length])
+		_, err := accesskey.ClusterOf(accesskey.AgentPrefix, key[:length])
 		require.ErrorIs(t, err, accesskey.ErrMalformed, length)
 	}
-	_, err = accesskey.ClusterOf(key + "\n")
+	_, err = accesskey.ClusterOf(accesskey.AgentPrefix, key+"\n")
 	require.ErrorIs(t, err, accesskey.ErrMalformed)
 	require.NotContains(t, err.Error(), key[:20])
 	require.Contains(t, err.Error(), key[:12]+"...")
-	_, err = accesskey.ClusterOf(strings.ToLower(key[:70]) + key[70:])
+	_, err = accesskey.ClusterOf(accesskey.AgentPrefix, strings.ToLower(key[:70])+key[70:])
 	require.ErrorIs(t, err, accesskey.ErrMalformed)
 
 	for _, free := range []string{"", "k", "FSK_abc", "Rk9PQkFSCg=="} {
-		got, err := accesskey.ClusterOf(free)
+		got, err := accesskey.ClusterOf(accesskey.AgentPrefix, free)
 		require.NoError(t, err)
 		require.Empty(t, got)
 	}

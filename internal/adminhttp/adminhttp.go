@@ -3,7 +3,7 @@
 //	/livez          200 while the process runs; it asks nothing of any other part
 //	/readyz         200 when it serves, else 503 and why not; then a line for each warning; 503 "stopping" from SIGTERM on
 //	/metrics        Prometheus metrics
-//	/debug/pprof/   Go profiles
+//	/debug/pprof/   Go profiles; 401 without a key that Config.Profiles accepts
 package adminhttp
 
 import (
@@ -42,6 +42,8 @@ type Config struct {
 	Ready    func() error        // nil when the process serves; called for every /readyz
 	Warnings func() []string     // faults with which the process serves; called for every /readyz; nil: there are none
 	Gatherer prometheus.Gatherer // what /metrics shows
+	// Profiles reports whether a bearer's key opens /debug/pprof/; nil: no key is needed.
+	Profiles func(key string) bool
 	// Handlers are further paths, in http.ServeMux's pattern syntax.
 	Handlers map[string]http.Handler
 	Log      *zap.Logger
@@ -57,6 +59,20 @@ func (c *Config) warnings() []string {
 		lines = append(lines, "warning: "+warning)
 	}
 	return lines
+}
+
+// guard returns the handler of a profile for callers whose key Profiles accepts.
+func (c *Config) guard(profile http.HandlerFunc) http.HandlerFunc {
+	if c.Profiles == nil {
+		return profile
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		if key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); !c.Profiles(key) {
+			http.Error(w, "profiles take an operator key (--operator-key)", http.StatusUnauthorized)
+			return
+		}
+		profile(w, r)
+	}
 }
 
 // Server answers on the address. Listen opens it, Run serves.
@@ -85,12 +101,12 @@ func New(cfg Config) *Server {
 		fmt.Fprintln(w, strings.Join(append([]string{"ok"}, cfg.warnings()...), "\n"))
 	})
 	mux.Handle("/metrics", promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{ErrorLog: zap.NewStdLog(cfg.Log)}))
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	// The command line may hold keys.
-	mux.HandleFunc("/debug/pprof/cmdline", http.NotFound)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	for path, profile := range map[string]http.HandlerFunc{
+		"": pprof.Index, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
+		"cmdline": http.NotFound, // the command line may hold keys
+	} {
+		mux.HandleFunc("/debug/pprof/"+path, cfg.guard(profile))
+	}
 	for pattern, h := range cfg.Handlers {
 		mux.Handle(pattern, h)
 	}

@@ -131,7 +131,7 @@ func TestOperator_WrongPort(t *testing.T) {
 		agent.Listener.Addr().String():  "--control-plane-http " + agent.URL + " speaks HTTP, but is no control plane's" + right + "; agents have another one (port 8080 by default)",
 		secret.Listener.Addr().String(): "--control-plane-http http://" + secret.Listener.Addr().String() + ": that port speaks TLS: write https://",
 	} {
-		c := OperatorConfig{ControlPlane: []string{address}, VirtualCluster: "main", AgentKey: "k"}
+		c := OperatorConfig{ControlPlane: []string{address}, VirtualCluster: "main", Key: "k"}
 		require.EqualError(t, ListDeletedTopics(t.Context(), c, Streams{Out: io.Discard}), says)
 	}
 }

@@ -21,7 +21,7 @@ func TestListJobs(t *testing.T) {
 			{"id":8,"state":"aborted","kind":"clean","level":2,"runner":2,"first_partition":"c-0","last_partition":"c-0","reason":"why"}]}`))
 	}))
 	defer server.Close()
-	c := OperatorConfig{ControlPlane: []string{server.URL}, VirtualCluster: "main", AgentKey: "k"}
+	c := OperatorConfig{ControlPlane: []string{server.URL}, VirtualCluster: "main", Key: "k"}
 	var out bytes.Buffer
 	require.NoError(t, ListJobs(t.Context(), c, Streams{Out: &out}))
 	require.Equal(t, `JOB  STATE    KIND     LEVEL  RUNNER  ZONE  AGE  INPUTS  BYTES  DONE  PARTITIONS  REASON

@@ -147,7 +147,7 @@ func TestOperatorConfig_AskDividesTimeout(t *testing.T) {
 	defer silent.Close()
 	answers := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"zones":[]}`)) }))
 	defer answers.Close()
-	c := OperatorConfig{ControlPlane: []string{silent.URL, silent.URL, answers.URL}, VirtualCluster: "main", AgentKey: "k", Timeout: time.Second}
+	c := OperatorConfig{ControlPlane: []string{silent.URL, silent.URL, answers.URL}, VirtualCluster: "main", Key: "k", Timeout: time.Second}
 	var out, errs bytes.Buffer
 	began := time.Now()
 	require.NoError(t, ListZones(t.Context(), c, false, Streams{Out: &out, Err: &errs}))

@@ -25,7 +25,7 @@ import (
 type OperatorConfig struct {
 	ControlPlane   []string // HTTP addresses of the replicas: host:port or URL
 	VirtualCluster string
-	AgentKey       string
+	Key            string        // an operator key, or a read-only one for lists of zones, writers and jobs
 	DataDir        string        // of a freshet dev on this machine, for the three above if ControlPlane is empty; default access.DefaultDir
 	Timeout        time.Duration // of a request with all attempts; default 15 s
 
@@ -47,13 +47,13 @@ func (c *OperatorConfig) complete() error {
 		a, err := access.Read(dir)
 		switch {
 		case err == nil:
-			c.found, c.ControlPlane, c.VirtualCluster, c.AgentKey = dir, []string{a.URL}, a.VirtualCluster, a.Key
+			c.found, c.ControlPlane, c.VirtualCluster, c.Key = dir, []string{a.URL}, a.VirtualCluster, a.Key
 		case c.DataDir != "":
 			return err
 		}
 	}
-	if len(c.ControlPlane) == 0 || c.VirtualCluster == "" || c.AgentKey == "" {
-		return usagef("want --control-plane-http, --virtual-cluster and --agent-key, or --data-dir of a freshet dev (%s, if there is one)", access.DefaultDir)
+	if len(c.ControlPlane) == 0 || c.VirtualCluster == "" || c.Key == "" {
+		return usagef("want --control-plane-http, --virtual-cluster and --operator-key, or --data-dir of a freshet dev (%s, if there is one)", access.DefaultDir)
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (c *OperatorConfig) askReplica(ctx context.Context, replica string, timeout
 	if err != nil {
 		return usagef("%v", err)
 	}
-	request.Header.Set("Authorization", "Bearer "+c.AgentKey)
+	request.Header.Set("Authorization", "Bearer "+c.Key)
 	response, err := http.DefaultClient.Do(request)
 	var dial *net.OpError
 	switch {

@@ -38,7 +38,7 @@ func TestOperator_AsksUntilAReplicaAnswers(t *testing.T) {
 	works := plane(t, http.StatusOK, `{"name":"new","partitions":3}`, &asked)
 	dead := "127.0.0.1:1"
 	var out strings.Builder
-	c := cli.OperatorConfig{ControlPlane: []string{dead, strings.TrimPrefix(works, "http://")}, VirtualCluster: "vc", AgentKey: "key"}
+	c := cli.OperatorConfig{ControlPlane: []string{dead, strings.TrimPrefix(works, "http://")}, VirtualCluster: "vc", Key: "key"}
 	require.NoError(t, cli.UndeleteTopic(t.Context(), c, "a/b", "new", cli.Streams{Out: &out}))
 	require.Equal(t, "POST /v1/clusters/vc/deleted-topics/a%2Fb/undelete?as=new", asked)
 	require.Equal(t, "topic new is back with 3 partitions\n", out.String())
@@ -58,7 +58,7 @@ func TestOperator_AsksUntilAReplicaAnswers(t *testing.T) {
 	require.Empty(t, asked, "the change may have been made before the connection ended")
 	c.ControlPlane = []string{plane(t, http.StatusConflict, `{"error":"the name is taken"}`, &ignored)}
 	require.EqualError(t, cli.UndeleteTopic(t.Context(), c, "a", "", cli.Streams{Out: &out}), "the name is taken")
-	c.AgentKey = "wrong"
+	c.Key = "wrong"
 	require.ErrorContains(t, cli.UndeleteTopic(t.Context(), c, "a", "", cli.Streams{Out: &out}), "401")
 	var usage *cli.UsageError
 	require.ErrorAs(t, cli.UndeleteTopic(t.Context(), cli.OperatorConfig{}, "a", "", cli.Streams{Out: &out}), &usage)
@@ -67,7 +67,7 @@ func TestOperator_AsksUntilAReplicaAnswers(t *testing.T) {
 func TestPurgeTopic_AsksForItsName(t *testing.T) {
 	var asked string
 	c := cli.OperatorConfig{
-		ControlPlane: []string{plane(t, http.StatusOK, `{"name":"orders","partitions":3,"bytes":500}`, &asked)}, VirtualCluster: "vc", AgentKey: "key",
+		ControlPlane: []string{plane(t, http.StatusOK, `{"name":"orders","partitions":3,"bytes":500}`, &asked)}, VirtualCluster: "vc", Key: "key",
 	}
 	var out, errs strings.Builder
 	purge := func(in string, confirmed bool) error {
@@ -93,7 +93,7 @@ func TestCutBundle_AsksForItsName(t *testing.T) {
 	c := cli.OperatorConfig{
 		ControlPlane: []string{plane(t, http.StatusOK,
 			`{"bundle":"5/7","partitions":2,"offsets":20,"ranges":[{"partition":"orders-0","from":10,"to":19}],"job":31}`, &asked)},
-		VirtualCluster: "vc", AgentKey: "key",
+		VirtualCluster: "vc", Key: "key",
 	}
 	var out, errs strings.Builder
 	cut := func(in string, confirmed bool) error {
@@ -116,7 +116,7 @@ func TestCutBundle_AsksForItsName(t *testing.T) {
 
 func TestOperator_PortWithoutTLS(t *testing.T) {
 	plain := plane(t, http.StatusOK, `{}`, new(string))
-	c := cli.OperatorConfig{ControlPlane: []string{strings.Replace(plain, "http://", "https://", 1)}, VirtualCluster: "vc", AgentKey: "key"}
+	c := cli.OperatorConfig{ControlPlane: []string{strings.Replace(plain, "http://", "https://", 1)}, VirtualCluster: "vc", Key: "key"}
 	err := cli.ListDeletedTopics(t.Context(), c, cli.Streams{Out: io.Discard})
 	require.EqualError(t, err, "--control-plane-http "+c.ControlPlane[0]+": that port does not speak TLS: write http://")
 }
@@ -124,7 +124,7 @@ func TestOperator_PortWithoutTLS(t *testing.T) {
 func TestListDeletedTopics_TellsTopicsOfOneNameApart(t *testing.T) {
 	topic := `{"name":"%s","id":"%s","partitions":1,"bytes":1536,"deleted":"2026-01-01T00:00:00Z","until":"2026-01-02T00:00:00Z"}`
 	body := `{"topics":[` + fmt.Sprintf(topic, "a", "I1") + "," + fmt.Sprintf(topic, "b", "I2") + "," + fmt.Sprintf(topic, "a", "I3") + `]}`
-	c := cli.OperatorConfig{ControlPlane: []string{plane(t, http.StatusOK, body, new(string))}, VirtualCluster: "vc", AgentKey: "key"}
+	c := cli.OperatorConfig{ControlPlane: []string{plane(t, http.StatusOK, body, new(string))}, VirtualCluster: "vc", Key: "key"}
 	var out strings.Builder
 	require.NoError(t, cli.ListDeletedTopics(t.Context(), c, cli.Streams{Out: &out}))
 	require.Regexp(t, `^TOPIC .*\na \(id I1\)  1           1.5 KiB .*\nb  .*\na \(id I3\)  1 `, out.String())

@@ -40,7 +40,7 @@ const healthyStatus = `{"virtual_cluster":"main","replica":"cp-0","owner":{"repl
  "more_agents":0,"agents_age_seconds":0.01,"findings":[]}`
 
 func TestShowStatus_Healthy(t *testing.T) {
-	c := OperatorConfig{ControlPlane: []string{replicaSays(t, healthyStatus)}, VirtualCluster: "main", AgentKey: "k"}
+	c := OperatorConfig{ControlPlane: []string{replicaSays(t, healthyStatus)}, VirtualCluster: "main", Key: "k"}
 	var out bytes.Buffer
 	require.NoError(t, ShowStatus(t.Context(), c, Streams{Out: &out}))
 	require.Equal(t, `Virtual cluster main, as replica cp-0 knows it
@@ -86,7 +86,7 @@ func TestShowStatus_MergesReplicas(t *testing.T) {
 	silent := strings.TrimPrefix(hangs.URL, "http://")
 	c := OperatorConfig{
 		ControlPlane:   []string{"127.0.0.1:1", replicaSays(t, behind), silent, replicaSays(t, ahead)},
-		VirtualCluster: "main", AgentKey: "k", Timeout: 300 * time.Millisecond,
+		VirtualCluster: "main", Key: "k", Timeout: 300 * time.Millisecond,
 	}
 	var out bytes.Buffer
 	err := ShowStatus(t.Context(), c, Streams{Out: &out})
@@ -117,7 +117,7 @@ func TestShowStatus_MergesReplicas(t *testing.T) {
 	require.EqualError(t, ShowStatus(t.Context(), c, Streams{Out: &out}), "4 findings")
 	require.Contains(t, out.String(), "Control plane: no owner\n")
 	require.Contains(t, out.String(), "Agents: not known\n")
-	c.AgentKey = "wrong"
+	c.Key = "wrong"
 	require.EqualError(t, ShowStatus(t.Context(), c, Streams{Out: &out}), "no such virtual cluster, or not its key")
 	c.ControlPlane = []string{"127.0.0.1:1", silent}
 	err = ShowStatus(t.Context(), c, Streams{Out: &out})
@@ -128,7 +128,7 @@ func TestShowStatus_MergesReplicas(t *testing.T) {
 
 // The listener at an address may answer with any JSON.
 func TestShowStatus_RefusesAnEmptyAnswer(t *testing.T) {
-	c := OperatorConfig{ControlPlane: []string{replicaSays(t, "null")}, VirtualCluster: "main", AgentKey: "k"}
+	c := OperatorConfig{ControlPlane: []string{replicaSays(t, "null")}, VirtualCluster: "main", Key: "k"}
 	var out bytes.Buffer
 	require.ErrorContains(t, ShowStatus(t.Context(), c, Streams{Out: &out, Format: FormatJSON}), "answer of "+c.ControlPlane[0]+": no status of a virtual cluster")
 	require.Empty(t, out.String())
@@ -141,7 +141,7 @@ func TestShowStatus_TakesOwnerAndAgentsOfDifferentReplicas(t *testing.T) {
 	knowsAgents := `{"virtual_cluster":"main","replica":"cp-0","owner":null,"replicas":[],"etcd":[],"object_store":{},
 	 "agents":[{"session":3,"zone":"a","address":"10.0.0.5:9092","state":"stopped","silence_seconds":9}],"agents_age_seconds":8,
 	 "findings":[{"kind":"agent","subject":"10.0.0.5:9092","text":"agent 3 of zone a at 10.0.0.5:9092 stopped answering 17 s ago"}]}`
-	c := OperatorConfig{ControlPlane: []string{replicaSays(t, knowsOwner), replicaSays(t, knowsAgents)}, VirtualCluster: "main", AgentKey: "k"}
+	c := OperatorConfig{ControlPlane: []string{replicaSays(t, knowsOwner), replicaSays(t, knowsAgents)}, VirtualCluster: "main", Key: "k"}
 	var out bytes.Buffer
 	require.EqualError(t, ShowStatus(t.Context(), c, Streams{Out: &out}), "1 finding")
 	require.Contains(t, out.String(), "Control plane: replica cp-9 at 10.0.0.9:7050 is the owner\n")
@@ -162,7 +162,7 @@ func TestShowStatus_TakesOwnerAndAgentsOfDifferentReplicas(t *testing.T) {
 // The registration of a killed process stays under its old address until the lease ends, beside the new one with the same ID.
 func TestShowStatus_OwnerByAddress(t *testing.T) {
 	restarted := strings.Replace(healthyStatus, `{"replica":"cp-1",`, `{"replica":"cp-0",`, 1)
-	c := OperatorConfig{ControlPlane: []string{replicaSays(t, restarted)}, VirtualCluster: "main", AgentKey: "k"}
+	c := OperatorConfig{ControlPlane: []string{replicaSays(t, restarted)}, VirtualCluster: "main", Key: "k"}
 	var out bytes.Buffer
 	require.NoError(t, ShowStatus(t.Context(), c, Streams{Out: &out}))
 	require.Regexp(t, `cp-0 +10.0.0.1:7050 .*owner\n`, out.String())
@@ -176,7 +176,7 @@ func TestShowStatus_OlderReplica(t *testing.T) {
 	older := httptest.NewServer(routes)
 	defer older.Close()
 	address := strings.TrimPrefix(older.URL, "http://")
-	c := OperatorConfig{ControlPlane: []string{address, replicaSays(t, healthyStatus)}, VirtualCluster: "main", AgentKey: "k"}
+	c := OperatorConfig{ControlPlane: []string{address, replicaSays(t, healthyStatus)}, VirtualCluster: "main", Key: "k"}
 	var out bytes.Buffer
 	require.NoError(t, ShowStatus(t.Context(), c, Streams{Out: &out}))
 	require.Contains(t, out.String(), "Findings: none")
@@ -201,7 +201,7 @@ func TestShowStatus_OneFindingOfADeadControlPlane(t *testing.T) {
 		ControlPlane: []string{
 			replicaSays(t, answer("cp-0", 7, "2026-01-01T00:00:02Z")), replicaSays(t, answer("cp-1", 9, "2026-01-01T00:00:00Z")), "http://127.0.0.1:1/",
 		},
-		VirtualCluster: "main", AgentKey: "k",
+		VirtualCluster: "main", Key: "k",
 	}
 	var out bytes.Buffer
 	require.EqualError(t, ShowStatus(t.Context(), c, Streams{Out: &out, Format: FormatJSON}), "1 finding")
@@ -224,7 +224,7 @@ func TestOperator_EqualErrorsOnce(t *testing.T) {
 		return server.URL
 	}
 	ask := func(status int, bodies ...string) (shown, listed error) {
-		c := OperatorConfig{VirtualCluster: "main", AgentKey: "k"}
+		c := OperatorConfig{VirtualCluster: "main", Key: "k"}
 		for _, body := range bodies {
 			c.ControlPlane = append(c.ControlPlane, refusing(status, body))
 		}

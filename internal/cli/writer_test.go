@@ -21,7 +21,7 @@ func TestListWriters(t *testing.T) {
 			{"session":3,"zone":"a","peer_address":"q:7070","produce_bytes_per_second":0,"silence_seconds":0.2,"writes":"writes","writer":3,"put_share":0.5}]}`))
 	}))
 	defer server.Close()
-	c := OperatorConfig{ControlPlane: []string{server.URL}, VirtualCluster: "main", AgentKey: "k"}
+	c := OperatorConfig{ControlPlane: []string{server.URL}, VirtualCluster: "main", Key: "k"}
 	var out bytes.Buffer
 	require.NoError(t, ListWriters(t.Context(), c, Streams{Out: &out}))
 	require.Equal(t, `ZONE    AGENT  PEER ADDRESS  PRODUCED   HEARD    WRITES      WRITER  PUT SHARE

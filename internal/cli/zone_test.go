@@ -22,7 +22,7 @@ func TestListZones(t *testing.T) {
 			{"zone":"","desired_replicas":null,"agents":1,"utilization":0,"load":0,"loads":[]}]}`))
 	}))
 	defer server.Close()
-	c := OperatorConfig{ControlPlane: []string{server.URL}, VirtualCluster: "main", AgentKey: "k"}
+	c := OperatorConfig{ControlPlane: []string{server.URL}, VirtualCluster: "main", Key: "k"}
 	var out bytes.Buffer
 	require.NoError(t, ListZones(t.Context(), c, false, Streams{Out: &out}))
 	require.Equal(t, `ZONE    AGENTS  DESIRED  UTILIZATION  LOAD  CPU  NETWORK  BUFFERS  PRODUCED

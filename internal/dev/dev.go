@@ -117,23 +117,23 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	key, err := newKey(ctx, etcd)
+	made, err := newKeys(ctx, etcd)
 	if err != nil {
 		etcd.Close()
 		return err
 	}
-	control, err := startControlPlane(ctx, cfg, etcd, bucket, key)
+	control, err := startControlPlane(ctx, cfg, etcd, bucket, made)
 	if err != nil {
 		etcd.Close()
 		return err
 	}
-	a, err := agent.New(ctx, agentConfig(cfg, control, key))
+	a, err := agent.New(ctx, agentConfig(cfg, control, made.agent))
 	if err != nil {
 		control.plane.Close()
 		etcd.Close()
 		return err
 	}
-	found := access.Access{Kafka: a.Addresses()[0].HostPort(), URL: "http://" + control.plane.HTTPAddr().String(), VirtualCluster: virtualCluster, Key: key}
+	found := access.Access{Kafka: a.Addresses()[0].HostPort(), URL: "http://" + control.plane.HTTPAddr().String(), VirtualCluster: virtualCluster, Key: made.operator}
 	if err := found.Write(cfg.DataDir); err != nil {
 		a.Close()
 		control.plane.Close()
@@ -165,13 +165,19 @@ func Run(ctx context.Context, cfg Config) error {
 	return err
 }
 
-// newKey returns an agent key that lives as long as this process.
-func newKey(ctx context.Context, etcd *etcdserver.Server) (string, error) {
+// keysOfProcess live as long as the process.
+type keysOfProcess struct{ agent, operator string }
+
+func newKeys(ctx context.Context, etcd *etcdserver.Server) (k keysOfProcess, err error) {
 	clusterID, err := directory.Directory{Client: etcd.Client(), Prefix: etcdlog.DefaultPrefix}.Resolve(ctx, virtualCluster)
 	if err != nil {
-		return "", err
+		return k, err
 	}
-	return accesskey.NewAgent(clusterID)
+	if k.agent, err = accesskey.New(accesskey.AgentPrefix, clusterID); err != nil {
+		return k, err
+	}
+	k.operator, err = accesskey.New(accesskey.OperatorPrefix, "")
+	return k, err
 }
 
 // prepare makes the data directory and fills in what depends on it.
@@ -201,14 +207,15 @@ type controlPlane struct {
 }
 
 func startControlPlane(
-	ctx context.Context, cfg Config, etcd *etcdserver.Server, bucket objstore.Bucket, key string,
+	ctx context.Context, cfg Config, etcd *etcdserver.Server, bucket objstore.Bucket, made keysOfProcess,
 ) (*controlPlane, error) {
 	c := &controlPlane{registry: prometheus.NewRegistry()}
 	var err error
 	c.plane, err = controlplane.New(controlplane.Config{
 		ReplicaID: replica, Version: cfg.Agent.Version, GRPCListen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0", Etcd: etcd.Client(),
 		Bucket: bucket, BucketLocation: open.Redact(cfg.BucketURL),
-		VirtualClusters: []controlplane.VirtualCluster{{Name: virtualCluster, AgentKeys: []string{key}, DefaultPartitions: cfg.DefaultPartitions, Broker: cfg.Broker}},
+		VirtualClusters: []controlplane.VirtualCluster{{Name: virtualCluster, AgentKeys: []string{made.agent}, DefaultPartitions: cfg.DefaultPartitions, Broker: cfg.Broker}},
+		OperatorKeys:    []string{made.operator},
 		Lifecycle:       cfg.Lifecycle,
 		Jobs:            cfg.Jobs,
 		MemoryLimit:     cfg.ControlPlaneMemory,

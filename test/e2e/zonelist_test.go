@@ -44,7 +44,7 @@ func TestCluster_EveryReplicaAnswersOperators(t *testing.T) {
 	c := harness.StartCluster(t, harness.ClusterConfig{Agents: 1, ControlPlanes: 2, TLS: true, MutualTLS: true, AgentFlags: []string{"--zone", "here", "--peer-listen", "none"}})
 	list := func(p *harness.ControlPlane) string {
 		cmd := exec.CommandContext(t.Context(), harness.Freshet(t), "zone", "list", "-o", "json", "--control-plane-http", p.HTTP, "--virtual-cluster", "main")
-		cmd.Env = append(cmd.Environ(), "FRESHET_AGENT_KEY="+c.AgentKey)
+		cmd.Env = append(cmd.Environ(), "FRESHET_OPERATOR_KEY="+c.OperatorKey)
 		out, err := cmd.CombinedOutput()
 		return fmt.Sprint(string(out), err)
 	}

@@ -28,6 +28,8 @@ type ClusterConfig struct {
 
 	// FlagsOf returns further flags of one agent, by name. nil: none.
 	FlagsOf func(agent string) []string
+	// Earlier is a program of an earlier release, whose control planes know no operator keys; "" for none.
+	Earlier string
 	Proxied bool // agents reach every control plane through its Proxy only
 
 	// Place says where each process runs, by name: etcd, s3, controlplane-0, agent-0. nil: all on 127.0.0.1.
@@ -43,6 +45,7 @@ type Cluster struct {
 	Etcd          *testservers.Etcd
 	S3            *testservers.S3
 	AgentKey      string
+	OperatorKey   string
 	BucketURL     string
 	Files         *testservers.TLSFiles // between agents and control plane; nil without TLS
 
@@ -104,7 +107,7 @@ func NewCluster(t testing.TB, cfg ClusterConfig) *Cluster {
 		cfg:      cfg,
 		Etcd:     testservers.StartEtcd(t, testservers.EtcdConfig{Members: cfg.EtcdMembers, TLS: cfg.TLS, Place: cfg.Place("etcd")}),
 		S3:       testservers.StartS3At(t, cfg.Place("s3"), "bucket"),
-		AgentKey: "agent-key-of-a-test",
+		AgentKey: "agent-key-of-a-test", OperatorKey: "operator-key-of-a-test",
 	}
 	c.S3.Endpoint = "http://" + cfg.Front("s3", strings.TrimPrefix(c.S3.Endpoint, "http://"))
 	c.BucketURL = c.S3.URL("bucket", "freshet")
@@ -211,7 +214,11 @@ func (c *Cluster) newControlPlane(t testing.TB, name string, flags []string) *Co
 	args = append(args, flags...)
 	p.program = func(t testing.TB, binary string) *testservers.Process {
 		t.Helper()
-		return testservers.NewProcessAt(t, p.place, name, binary, args, readyAt(p.place, p.HTTP))
+		own := args
+		if binary != c.cfg.Earlier {
+			own = append(slices.Clip(args), "--operator-key", c.OperatorKey)
+		}
+		return testservers.NewProcessAt(t, p.place, name, binary, own, readyAt(p.place, p.HTTP))
 	}
 	p.UseBinary(t, c.cfg.Binary)
 	return p

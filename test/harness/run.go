@@ -87,5 +87,5 @@ func Operate(t testing.TB, c *Cluster, args ...string) Result {
 		addresses = append(addresses, strings.TrimPrefix(p.HTTP, "http://"))
 	}
 	return run(t, nil, Freshet(t), append(args, "--control-plane-http", strings.Join(addresses, ","),
-		"--virtual-cluster", virtualCluster, "--agent-key", c.AgentKey)...)
+		"--virtual-cluster", virtualCluster, "--operator-key", c.OperatorKey)...)
 }

@@ -50,7 +50,7 @@ func startFleet(t *testing.T, base string) *fleet {
 		agentPairs: map[pair]int{}, replicaPairs: map[pair]int{}, snapshotPairs: map[pair]int{}, snapshots: map[string]build{},
 	}
 	f.Cluster = harness.StartCluster(t, harness.ClusterConfig{
-		Agents: 4, ControlPlanes: 3, Zones: []string{"a", "b"}, Binary: base,
+		Agents: 4, ControlPlanes: 3, Zones: []string{"a", "b"}, Binary: base, Earlier: base,
 		AgentFlags:   []string{"--put-budget", "20"},
 		ControlFlags: []string{"--snapshot-bytes", "4KiB", "--state-version", "1"}, // the base runs no other version
 	})
@@ -142,13 +142,13 @@ func (f *fleet) settle() {
 	for _, a := range f.Agents {
 		harness.Await(f.t, a.Name+" is connected to the owner", a.Connected)
 	}
-	f.operated()
 	var owners build
 	for i, p := range f.ControlPlanes {
 		if p == owner {
 			owners = f.replicas[i]
 		}
 	}
+	f.operated(owners)
 	f.peers(owners)
 	for i, p := range f.ControlPlanes {
 		if p != owner {
@@ -188,15 +188,23 @@ func (f *fleet) flows() {
 	}
 }
 
-// operated checks that every replica answers an operator's call, which the others forward to the owner.
-func (f *fleet) operated() {
+// operated checks that every replica of the owner's build answers an operator's call, which the others forward to the owner. A replica of
+// another build forwards a key that the owner does not know: the base takes agent keys, and this tree takes operator keys.
+func (f *fleet) operated(owners build) {
 	f.t.Helper()
+	key := f.OperatorKey
+	if owners == baseBuild {
+		key = f.AgentKey
+	}
 	for i, p := range f.ControlPlanes {
+		if f.replicas[i] != owners {
+			continue
+		}
 		harness.Await(f.t, fmt.Sprintf("controlplane-%d answers operators", i), func() bool {
 			require.True(f.t, p.Running(), "controlplane-%d of the %s has ended", i, f.replicas[i])
 			req, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, p.HTTP+"/v1/clusters/main/zones", nil)
 			require.NoError(f.t, err)
-			req.Header.Set("Authorization", "Bearer "+f.AgentKey)
+			req.Header.Set("Authorization", "Bearer "+key)
 			resp, err := http.DefaultClient.Do(req)
 			if err != nil {
 				return false
