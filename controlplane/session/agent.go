@@ -81,7 +81,8 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 		return err
 	}
 	t.log.Info("agent connected", zap.Uint32("session", uint32(session)), zap.String("zone", hello.Zone),
-		zap.String("address", firstAddress(hello)), zap.String("version", hello.Version), zap.Bool("new", hello.Session == 0))
+		zap.String("address", firstAddress(hello)), zap.String("version", hello.Version), zap.Bool("new", hello.Session == 0),
+		zap.Stringer("key", keys.FromContext(stream.Context()).Hash))
 	// The sender and the receiver end with the stream, at the latest after this function returns.
 	if !t.spawn(func() { a.send(ctx, stream, catalogue) }) || !t.spawn(func() { a.receive(ctx, stream, rest) }) {
 		return status.Error(codes.Unavailable, errTenureOver.Error())
