@@ -19,9 +19,10 @@ Agents, control plane and etcd, for Kubernetes 1.30 or later. There is no defaul
 ` + "```sh" + `
 make image PUSH=registry.example.com/freshet:v1
 kubectl create namespace kafka
-kubectl -n kafka create secret generic freshet --from-literal=agent-key="$(openssl rand -hex 32)"
+kubectl -n kafka create secret generic freshet --from-literal=agent-key="$(openssl rand -hex 32)" \
+  --from-literal=operator-key="$(openssl rand -hex 32)" --from-literal=read-only-key="$(openssl rand -hex 32)"
 helm install freshet deploy/helm/freshet -n kafka --set image.repository=registry.example.com/freshet,image.tag=v1 \
-  --set agentKey.secret=freshet --set-string bucket='s3://name/prefix?region=eu-central-1'
+  --set keys.secret=freshet --set-string bucket='s3://name/prefix?region=eu-central-1'
 ` + "```" + `
 
 Clients in the cluster bootstrap at ` + "`freshet.kafka.svc:9092`" + `. With ` + "`zones`" + `, those of a zone may use ` + "`freshet-<zone>.kafka.svc:9092`" + `.

@@ -32,6 +32,8 @@ type object struct {
 		Ingress []ingress
 		Ports   []servicePort
 
+		SecretTargetRef []entry `yaml:"secretTargetRef"` // of KEDA
+
 		MaxUnavailable             any    `yaml:"maxUnavailable"`
 		UnhealthyPodEvictionPolicy string `yaml:"unhealthyPodEvictionPolicy"`
 	}
@@ -56,8 +58,11 @@ type container struct {
 	Name string
 	Args []string
 	Env  []struct {
-		Name  string
-		Value string
+		Name      string
+		Value     string
+		ValueFrom struct {
+			SecretKeyRef *entry `yaml:"secretKeyRef"`
+		} `yaml:"valueFrom"`
 	}
 	Ports []struct {
 		Name          string
@@ -70,6 +75,12 @@ type container struct {
 		PreStop struct{ Sleep struct{ Seconds int } } `yaml:"preStop"`
 	}
 	Resources struct{ Requests map[string]string }
+}
+
+// entry is an entry of a Secret.
+type entry struct {
+	Name, Key string
+	Optional  bool
 }
 
 type probe struct {

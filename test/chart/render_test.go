@@ -128,7 +128,7 @@ func TestChart_Refuses(t *testing.T) {
 	for name, c := range map[string]struct{ set, says string }{
 		"no image":             {"image.repository=", "make image PUSH="},
 		"no bucket":            {"bucket=", "bucket is required"},
-		"no agent key":         {"agentKey.secret=", "kubectl create secret generic"},
+		"no agent key":         {"keys.secret=", "kubectl create secret generic"},
 		"a flag of the chart":  {"agents.settings.zone=b", "agents.settings.zone is set by the chart: use zones"},
 		"two numbers":          {"zones[0].name=a,agents.replicas=2", "use zones[].replicas"},
 		"a long zone":          {"zones[0].name=" + strings.Repeat("a", 60), "longer than 63 characters"},
@@ -165,6 +165,8 @@ func TestChart_Refuses(t *testing.T) {
 		"TLS without zones":    {"tls.issuer.name=ca", "tls.kafkaSecret and tls.issuer need zones"},
 		"TLS, no address":      {"tls.issuer.name=ca,external.enabled=true,zones[0].name=a", "zone a needs external.host"},
 		"an unnamed issuer":    {"tls.issuer.kind=ClusterIssuer", "at '/tls/issuer': properties 'name' required, if 'kind' exists"},
+		"a flag of operators":  {"controlPlane.settings.operator-key=k", "controlPlane.settings.operator-key is set by the chart: use keys"},
+		"a flag of scalers":    {"controlPlane.settings.read-only-key=k", "controlPlane.settings.read-only-key is set by the chart: use keys"},
 		"a flag of TLS":        {"controlPlane.settings.tls-cert=f", "controlPlane.settings.tls-cert is set by the chart: use tls.controlPlaneSecret"},
 		"an unknown type":      {"external.type=ClusterIP", "at '/external/type': value must be one of 'LoadBalancer', 'NodePort'"},
 	} {

@@ -167,7 +167,7 @@ func (s *scene) install() {
 	}
 	s.seen = watchAddresses(s.t)
 	s.script("kubectl", "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
-	s.kubectl("create", "secret", "generic", "freshet", "--from-literal=agent-key="+rand.Text())
+	s.kubectl("create", "secret", "generic", "freshet", "--from-literal=agent-key="+rand.Text(), "--from-literal=operator-key="+rand.Text())
 	s.script("kubectl", "--namespace", "store", "apply", "-f", "store.yaml")
 	for i, node := range []string{"1", "1", "2"} { // etcd has a majority without node 2
 		s.script("volume", namespace, fmt.Sprintf("data-freshet-etcd-%d", i), node)

@@ -82,7 +82,7 @@ containers:
         "node-name" "use zones"
         "default-zone" "use defaultZone"
         "client-zones" "use clientZones"
-        "agent-key" "use agentKey"
+        "agent-key" "use keys"
         "kafka-tls-cert" "use tls.kafkaSecret"
         "kafka-tls-key" "use tls.kafkaSecret"
         "control-plane-tls-ca" "use tls.controlPlaneSecret"
@@ -93,7 +93,7 @@ containers:
       {{- if not $zone.name }}
       - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
       {{- end }}
-      - {name: FRESHET_AGENT_KEY, valueFrom: {secretKeyRef: {name: {{ required "agentKey.secret is required: create it with kubectl create secret generic freshet --from-literal=agent-key=$(openssl rand -hex 32)" $.Values.agentKey.secret }}, key: {{ $.Values.agentKey.key }}}}}
+      - {name: FRESHET_AGENT_KEY, valueFrom: {secretKeyRef: {name: {{ required "keys.secret is required: create it with kubectl create secret generic freshet --from-literal=agent-key=$(openssl rand -hex 32) --from-literal=operator-key=$(openssl rand -hex 32) --from-literal=read-only-key=$(openssl rand -hex 32)" $.Values.keys.secret }}, key: {{ $.Values.keys.agent }}}}}
       {{- include "freshet.gomemlimit" (list $values.resources "agents.resources") | nindent 6 }}
       {{- with $values.env }}{{ toYaml . | nindent 6 }}{{ end }}
     {{- with $values.envFrom }}
