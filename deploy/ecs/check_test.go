@@ -142,10 +142,7 @@ func checkTask(t *testing.T, f *faults, name string, p any) {
 		flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(variable, "FRESHET_"), "_", "-"))
 		f.check(strings.HasPrefix(variable, "FRESHET_") && flags[flag] != "", "%s: freshet %s has no setting %s", name, command, variable)
 	}
-	for _, e := range list(get(c, "Environment")) {
-		f.check(get(e, "Name") != "FRESHET_AGENT_KEY", "%s: the agent key in plain text", name)
-	}
-	f.check(get(c, "Secrets", 0, "Name") == "FRESHET_AGENT_KEY", "%s: no agent key", name)
+	checkKeys(f, name, command, c)
 	if command == "agent" {
 		kafka := ports(t, command, "kafka-listen")
 		listen := ":" + kafka[0] + "-" + kafka[1]
@@ -154,6 +151,25 @@ func checkTask(t *testing.T, f *faults, name string, p any) {
 		f.check(environment["FRESHET_ZONE"] != nil, "%s: no zone", name)
 		f.check(environment["FRESHET_DRAIN_TIMEOUT"] != nil, "%s: drain", name)
 	}
+}
+
+// keySettings are the keys of agents and of control planes, by variable.
+var keySettings = map[string][]any{
+	"agent": {"FRESHET_AGENT_KEY"}, "controlplane": {"FRESHET_AGENT_KEY", "FRESHET_OPERATOR_KEY", "FRESHET_READ_ONLY_KEY"},
+}
+
+// checkKeys checks that a container gets its keys as secrets. An agent gets the agent key alone.
+func checkKeys(f *faults, name, command string, c any) {
+	for _, e := range list(get(c, "Environment")) {
+		f.check(!slices.Contains(keySettings["controlplane"], get(e, "Name")), "%s: %v in plain text", name, get(e, "Name"))
+	}
+	var keys []any
+	for _, e := range list(get(c, "Secrets")) {
+		if variable, _ := get(e, "Name").(string); !strings.HasPrefix(variable, "FRESHET_ETCD_") {
+			keys = append(keys, variable)
+		}
+	}
+	f.check(reflect.DeepEqual(keys, keySettings[command]), "%s: keys %v", name, keys)
 }
 
 // checkTargets checks a target group.
@@ -235,14 +251,14 @@ func checkStops(f *faults, root object) {
 	p := get(root, "Parameters", "DrainSeconds")
 	for _, v := range list(get(p, "AllowedValues")) {
 		drain, _ := strconv.Atoi(v.(string))
-		stop, _ := strconv.Atoi(fmt.Sprint(get(root, "Mappings", "Drain", v, "StopTimeout")))
+		stop, _ := strconv.Atoi(fmt.Sprint(get(root, "Mappings", "Drain", v, "Stop")))
 		seconds := time.Duration(stop) * time.Second
 		f.check(seconds >= time.Duration(drain)*time.Second+stopMargin && seconds <= maxStopTimeout, "stopTimeout %d of a drain of %d", stop, drain)
 		f.check(time.Duration(drain)*time.Second >= edge.DefaultDrainTimeout, "a drain of %d is below the program's default", drain)
 	}
 	for _, name := range []string{"TaskA", "TaskB", "TaskC"} {
 		stop := get(root, "Resources", name, "Properties", "ContainerDefinitions", 0, "StopTimeout")
-		f.check(reflect.DeepEqual(stop, object{"Fn::FindInMap": []any{"Drain", object{"Ref": "DrainSeconds"}, "StopTimeout"}}), "%s: stopTimeout", name)
+		f.check(reflect.DeepEqual(stop, object{"Fn::FindInMap": []any{"Drain", object{"Ref": "DrainSeconds"}, "Stop"}}), "%s: stopTimeout", name)
 	}
 }
 

@@ -136,8 +136,10 @@ func names() map[string]string {
 	all := map[string]string{
 		"aws_cloudwatch_log_group.this": "LogGroup", "aws_ecs_cluster.this": "Cluster", "aws_ecs_service.control_plane": "ControlPlaneService",
 		"aws_ecs_task_definition.control_plane": "ControlPlaneTask", "aws_iam_role.agent": "AgentRole", "aws_iam_role.control_plane": "ControlPlaneRole",
-		"aws_iam_role.execution": "ExecutionRole", "aws_s3_bucket.records[0]": "Records", "aws_secretsmanager_secret.agent_key[0]": "AgentKey",
-		"ephemeral.aws_secretsmanager_random_password.agent_key[0]": "AgentKey", "aws_security_group.agents": "Agents", "aws_security_group.balancers[0]": "BalancerGroup",
+		"aws_iam_role.execution": "ExecutionRole", "aws_s3_bucket.records[0]": "Records", `aws_secretsmanager_secret.key["agent"]`: "AgentKey",
+		`aws_secretsmanager_secret.key["operator"]`: "OperatorKey", `aws_secretsmanager_secret.key["read-only"]`: "ReadOnlyKey",
+		`ephemeral.aws_secretsmanager_random_password.key["operator"]`: "OperatorKey", `ephemeral.aws_secretsmanager_random_password.key["read-only"]`: "ReadOnlyKey",
+		`ephemeral.aws_secretsmanager_random_password.key["agent"]`: "AgentKey", "aws_security_group.agents": "Agents", "aws_security_group.balancers[0]": "BalancerGroup",
 		"aws_security_group.control_planes": "ControlPlanes", "aws_security_group.endpoints[0]": "EndpointGroup",
 		"aws_service_discovery_private_dns_namespace.this": "Names", "aws_service_discovery_service.control_plane": "ControlPlaneName",
 		"aws_vpc_endpoint.gateway[0]": "S3Endpoint", `aws_vpc_endpoint.interface["ecr.api"]`: "EcrApiEndpoint",
@@ -166,13 +168,13 @@ func names() map[string]string {
 // outputs are the module's outputs and the template's.
 var outputs = map[string]string{
 	"bootstrap": "Bootstrap", "bootstrap_by_load_balancers": "BootstrapByLoadBalancers", "control_plane_http": "ControlPlaneHttp", "cluster_name": "ClusterName",
-	"agent_services": "AgentServices", "bucket_name": "BucketName", "agent_key_secret": "AgentKeySecret", "control_plane_security_group": "ControlPlaneSecurityGroup",
+	"agent_services": "AgentServices", "bucket_name": "BucketName", "operator_key_secret": "OperatorKeySecret", "read_only_key_secret": "ReadOnlyKeySecret", "control_plane_security_group": "ControlPlaneSecurityGroup",
 }
 
-// others are parameters of a stack that brings its own bucket and key, with other values than the defaults.
+// others are parameters of a stack that brings its own bucket and keys, with other values than the defaults.
 var others = map[string]string{
 	"Bucket": "records", "BucketOptions": "&endpoint=http://10.0.0.9:9000", "Prefix": "team/freshet", "VirtualCluster": "other", "Namespace": "kafka.internal",
-	"AgentKeySecretArn": "arn:aws:secretsmanager:eu-1:123456789012:secret:key-AbCdEf", "Architecture": "ARM64", "AgentCpu": "4096", "AgentMemory": "8192",
+	"AgentKeySecretArn": secretArn("agent-key"), "OperatorKeySecretArn": secretArn("operator-key"), "ReadOnlyKeySecretArn": secretArn("read-only-key"), "Architecture": "ARM64", "AgentCpu": "4096", "AgentMemory": "8192",
 	"ControlPlaneCpu": "1024", "ControlPlaneMemory": "2048", "DrainSeconds": "100", "LogRetentionDays": "90", "EtcdTls": "false",
 	"InstanceType": "c7g.large", "MaxInstances": "6", "TargetCapacity": "80",
 }

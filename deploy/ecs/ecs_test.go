@@ -28,14 +28,18 @@ func TestTemplate_FindsFaults(t *testing.T) {
 		{"MaximumPercent: 200", "MaximumPercent: 100", "ControlPlaneService: MaximumPercent"},
 		{"Rollback: true", "Rollback: false", "ServiceA: no rollback"},
 		{"DeploymentCircuitBreaker: {Enable: true", "DeploymentCircuitBreaker: {Enable: false", "ServiceA: no circuit breaker"},
-		{"'10': {StopTimeout: 20}", "'10': {StopTimeout: 10}", "stopTimeout 10 of a drain of 10"},
-		{"StopTimeout: !FindInMap [Drain, !Ref DrainSeconds, StopTimeout]", "StopTimeout: 30", "TaskA: stopTimeout"},
+		{"'10': {Stop: 20}", "'10': {Stop: 10}", "stopTimeout 10 of a drain of 10"},
+		{"StopTimeout: !FindInMap [Drain, !Ref DrainSeconds, Stop]", "StopTimeout: 30", "TaskA: stopTimeout"},
 		{"SoftLimit: 1048576", "SoftLimit: 1024", "TaskA: nofile"},
 		{"health, 'http://127.0.0.1:8080/readyz'", "health, 'http://127.0.0.1:8081/readyz'", "TaskA: health check"},
 		{"ReadonlyRootFilesystem: true", "ReadonlyRootFilesystem: false", "TaskA: root file system"},
 		{"FRESHET_DRAIN_TIMEOUT", "FRESHET_DRAIN_TIME", "freshet agent has no setting FRESHET_DRAIN_TIME"},
 		{"FRESHET_ETCD_TLS", "FRESHET_ETCD_SSL", "freshet controlplane has no setting FRESHET_ETCD_SSL"},
-		{"Secrets: [{Name: FRESHET_AGENT_KEY", "Secrets: [{Name: FRESHET_KEY", "TaskA: no agent key"},
+		{"Secrets: [{Name: FRESHET_AGENT_KEY", "Secrets: [{Name: FRESHET_KEY", "TaskA: keys [FRESHET_KEY]"},
+		{"Secrets: [{Name: FRESHET_AGENT_KEY", "Secrets: [{Name: FRESHET_OPERATOR_KEY, ValueFrom: k}, {Name: FRESHET_AGENT_KEY", "TaskB: keys [FRESHET_OPERATOR_KEY FRESHET_AGENT_KEY]"},
+		{"        - {Name: FRESHET_READ_ONLY_KEY, ValueFrom: !If [MakesReadOnlyKey, !Ref ReadOnlyKey, !Ref ReadOnlyKeySecretArn]}\n", "", "ControlPlaneTask: keys [FRESHET_AGENT_KEY FRESHET_OPERATOR_KEY]"},
+		{"{Name: FRESHET_ETCD_TLS, Value: !Ref EtcdTls}", "{Name: FRESHET_OPERATOR_KEY, Value: k}", "ControlPlaneTask: FRESHET_OPERATOR_KEY in plain text"},
+		{"{Name: FRESHET_ETCD_TLS, Value: !Ref EtcdTls}", "{Name: FRESHET_READ_ONLY_KEY, Value: k}", "ControlPlaneTask: FRESHET_READ_ONLY_KEY in plain text"},
 		{"':9092-9095'", "':9092-9096'", "TaskA: listeners"},
 		{"FromPort: 7070, ToPort: 7070, Source", "FromPort: 7070, ToPort: 7071, Source", "open: AgentRules from 7070-7071 <Agents>"},
 		{"FromPort: 8090, ToPort: 8090, CidrIp: !Ref OperatorCidr", "FromPort: 8090, ToPort: 8090, CidrIp: 0.0.0.0/0", "open: ControlPlaneRules from 8090-8090 0.0.0.0/0"},
@@ -118,7 +122,7 @@ func TestSettings_OfAgents(t *testing.T) {
 	}
 	require.Equal(t, object{
 		"FRESHET_CONTROL_PLANE": "controlplane.freshet.internal:7050", "FRESHET_BUCKET": "s3://<Records>/freshet?region=eu-1",
-		"FRESHET_VIRTUAL_CLUSTER": "main", "FRESHET_ZONE": "eu-1a", "FRESHET_KAFKA_LISTEN": ":9092-9095", "FRESHET_ADVERTISE": "{ip}",
+		"FRESHET_ZONE": "eu-1a", "FRESHET_KAFKA_LISTEN": ":9092-9095", "FRESHET_ADVERTISE": "{ip}",
 		"FRESHET_CLIENT_ZONES": "10.0.1.0/24=eu-1a", "FRESHET_DRAIN_TIMEOUT": "10s", "FRESHET_LOG_FORMAT": "json",
 	}, of(with(t, root), "TaskA"))
 	everything := with(t, root, full, map[string]string{"Bucket": "records", "BucketOptions": "&endpoint=http://10.0.0.9:9000"})

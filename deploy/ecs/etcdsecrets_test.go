@@ -30,14 +30,14 @@ func TestSecrets_OfEtcd(t *testing.T) {
 		"an authority and a certificate": {
 			etcdSecrets,
 			object{"FRESHET_ETCD_TLS_CA": secretArn("ca.crt"), "FRESHET_ETCD_TLS_CERT": secretArn("client.crt"), "FRESHET_ETCD_TLS_KEY": secretArn("client.key")},
-			[]any{secretArn("ca.crt"), []any{secretArn("client.crt"), secretArn("client.key")}},
+			[]any{secretArn("ca.crt"), secretArn("client.crt"), secretArn("client.key")},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := with(t, root, tc.parameters)
 			require.Empty(t, s.refused())
 			resources := s.resources()
-			tc.secrets["FRESHET_AGENT_KEY"] = "<AgentKey>"
+			tc.secrets["FRESHET_AGENT_KEY"], tc.secrets["FRESHET_OPERATOR_KEY"], tc.secrets["FRESHET_READ_ONLY_KEY"] = "<AgentKey>", "<OperatorKey>", "<ReadOnlyKey>"
 			got := object{}
 			for _, e := range list(get(resources["ControlPlaneTask"], "Properties", "ContainerDefinitions", 0, "Secrets")) {
 				got[get(e, "Name").(string)] = get(e, "ValueFrom")
@@ -45,12 +45,12 @@ func TestSecrets_OfEtcd(t *testing.T) {
 			require.Equal(t, tc.secrets, got)
 			require.Len(t, list(get(resources["TaskA"], "Properties", "ContainerDefinitions", 0, "Secrets")), 1)
 			for role, want := range map[string][]any{
-				"ExecutionRole": append([]any{"<AgentKey>"}, tc.readable...), "ControlPlaneRole": nil, "AgentRole": nil,
+				"ExecutionRole": append([]any{"<AgentKey>", "<OperatorKey>", "<ReadOnlyKey>"}, tc.readable...), "ControlPlaneRole": nil, "AgentRole": nil,
 			} {
 				var readable []any
 				for _, e := range list(get(resources[role], "Properties", "Policies", 0, "PolicyDocument", "Statement")) {
 					if get(e, "Action") == "secretsmanager:GetSecretValue" {
-						readable = append(readable, get(e, "Resource"))
+						readable = append(readable, list(get(e, "Resource"))...)
 					}
 				}
 				require.Equal(t, want, readable, role)

@@ -15,14 +15,14 @@ func TestParity_FindsFaults(t *testing.T) {
 	renderer(t)
 	everything := with(t, parse(t, source(t)), full, etcdSecrets)
 	for _, tc := range []struct{ old, planted, want string }{
-		{`FRESHET_ADVERTISE       = "{ip}"`, `FRESHET_ADVERTISE       = "{id}"`, `TaskA: ContainerDefinitions/0/Environment/FRESHET_ADVERTISE/Value is "{ip}" in the template, "{id}" in the module`},
+		{`FRESHET_ADVERTISE     = "{ip}"`, `FRESHET_ADVERTISE     = "{id}"`, `TaskA: ContainerDefinitions/0/Environment/FRESHET_ADVERTISE/Value is "{ip}" in the template, "{id}" in the module`},
 		{`    "mode"                  = "non-blocking"`, `    "mode"                  = "blocking"`, "TaskC: ContainerDefinitions/0/LogConfiguration/Options/mode"},
 		{"softLimit = 1048576", "softLimit = 4096", "TaskA: ContainerDefinitions/0/Ulimits/0/SoftLimit"},
 		{"readonlyRootFilesystem", "readOnlyRootFilesystem", "TaskB: ContainerDefinitions/0/ReadOnlyRootFilesystem is \"true\" in the module alone"},
 		{"7070, 8080] : {", "7070, 8081] : {", "TaskA: ContainerDefinitions/0/PortMappings/9/ContainerPort"},
 		{`command = ["agent"]`, `command = ["agent", "--zone=a"]`, "TaskA: ContainerDefinitions/0/Command/1"},
-		{"local.etcd_secrets) :", "{}) :", "ControlPlaneTask: ContainerDefinitions/0/Secrets/1/ValueFrom"},
-		{"Resource = [arn, var.etcd_key_secret_arn]", "Resource = arn", "ExecutionRole: Policies/0/PolicyDocument/Statement/3/Resource/0"},
+		{"[for name, arn in local.etcd_secrets : {", "[for name, arn in {} : {", "ControlPlaneTask: ContainerDefinitions/0/Secrets/3/ValueFrom"},
+		{"[for name, arn in local.etcd_secrets : arn])", "[])", "ExecutionRole: Policies/0/PolicyDocument/Statement/1/Resource/5"},
 		{"var.drain_seconds + 10)\n", "30)\n", "TaskA: ContainerDefinitions/0/StopTimeout"},
 		{"retries     = 6", "retries     = 3", "TaskA: ContainerDefinitions/0/HealthCheck/Retries"},
 		{"rollback = true", "rollback = false", "ServiceA: DeploymentConfiguration/DeploymentCircuitBreaker/Rollback"},
@@ -49,8 +49,13 @@ func TestParity_FindsFaults(t *testing.T) {
 		{"private_dns_enabled = true", "private_dns_enabled = false", "EcrApiEndpoint: PrivateDnsEnabled"},
 		{`registry_arn = aws_service_discovery_service.agents[each.key].arn`, `registry_arn = aws_service_discovery_service.control_plane.arn`, "ServiceA: ServiceRegistries/0/RegistryArn"},
 		{"ttl  = 10", "ttl  = 60", "NameA: DnsConfig/DnsRecords/0/TTL"},
-		{"secret_string_wo         = ", "secret_string            = ", "the agent key is in the state"},
-		{"password_length     = 48", "password_length     = 8", "AgentKey: GenerateSecretString/PasswordLength"},
+		{"secret_string_wo         = ", "secret_string            = ", "a key is in the state"},
+		{`operator = "FRESHET_OPERATOR_KEY"`, `operator = "FRESHET_OPERATOR"`, "ControlPlaneTask: ContainerDefinitions/0/Secrets/1/Name"},
+		{`valueFrom = local.keys["agent"]`, `valueFrom = local.keys["operator"]`, "TaskA: ContainerDefinitions/0/Secrets/0/ValueFrom"},
+		{`value       = local.keys["read-only"]`, `value       = local.keys["operator"]`, "output read_only_key_secret"},
+		{"concat([for kind, arn in local.keys : arn], [", "concat([", "ExecutionRole: Policies/0/PolicyDocument/Statement/1/Resource/0"},
+		{"    aws_secretsmanager_secret_version.key,\n", "", "aws_ecs_service.control_plane does not wait for aws_secretsmanager_secret_version.key"},
+		{"password_length     = 48", "password_length     = 8", "OperatorKey: GenerateSecretString/PasswordLength"},
 		{`.${var.namespace}:8090"`, `.${var.namespace}:7050"`, "output control_plane_http"},
 		{"each.value.subnet_id]\n  security_groups  ", "var.zones[0].subnet_id]\n  security_groups  ", "BalancerB: Subnets/0"},
 		{"    enable   = true", "   enable   = true", "is not formatted"},
@@ -143,6 +148,10 @@ func TestModule_RefusesVariables(t *testing.T) {
 		"the key in plain text": {
 			object{"agent_environment": object{"FRESHET_AGENT_KEY": "k"}},
 			"agent_environment must have names that start with FRESHET_, without FRESHET_AGENT_KEY: agent_key_secret_arn names the key.",
+		},
+		"an operator key in plain text": {
+			object{"control_plane_environment": object{"FRESHET_OPERATOR_KEY": "k"}},
+			"control_plane_environment must have names that start with FRESHET_, and no key: agent_key_secret_arn, operator_key_secret_arn and read_only_key_secret_arn name these.",
 		},
 		"the drain as a setting": {
 			object{"agent_environment": object{"FRESHET_DRAIN_TIMEOUT": "90s"}},

@@ -290,7 +290,7 @@ func checkModule(f *faults, r *rendering) {
 		case address == "aws_ecs_service.control_plane":
 			want = []string{
 				"aws_ecs_cluster_capacity_providers.this", "aws_iam_role_policy.control_plane", "aws_iam_role_policy.execution",
-				"aws_iam_role_policy_attachment.instance", "aws_secretsmanager_secret_version.agent_key",
+				"aws_iam_role_policy_attachment.instance", "aws_secretsmanager_secret_version.key",
 				"aws_vpc_endpoint.gateway", "aws_vpc_endpoint.interface", "aws_vpc_security_group_egress_rule.this", "aws_vpc_security_group_ingress_rule.this",
 			}
 		case !agents:
@@ -303,7 +303,7 @@ func checkModule(f *faults, r *rendering) {
 	}
 	for address, res := range r.Resources {
 		f.check(res.Type != "aws_ecs_task_definition" || res.Values["skip_destroy"] == true, "%s: a roll-back has no revision", address)
-		f.check(res.Values["secret_string"] == nil, "%s: the agent key is in the state", address)
+		f.check(res.Values["secret_string"] == nil, "%s: a key is in the state", address)
 	}
 }
 

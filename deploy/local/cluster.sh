@@ -21,7 +21,8 @@ for program in ps curl; do
 done
 dir=$PWD/data/cluster
 bucket='s3://records/tour?endpoint=http://127.0.0.1:17480&path-style=true&region=us-east-1'
-export AWS_ACCESS_KEY_ID=tutorial AWS_SECRET_ACCESS_KEY=tutorial-secret FRESHET_AGENT_KEY=tutorial FRESHET_LOG_FORMAT=console
+export AWS_ACCESS_KEY_ID=tutorial AWS_SECRET_ACCESS_KEY=tutorial-secret FRESHET_LOG_FORMAT=console
+export FRESHET_AGENT_KEY=tutorial FRESHET_OPERATOR_KEY=tutorial-operator
 
 # running reports whether the process of a name runs. A zombie does not, and the number in the file may be of another process by now.
 running() {

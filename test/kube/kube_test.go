@@ -175,6 +175,14 @@ func (s *scene) install() {
 	s.helm("install", "freshet", chart, "--values", "values.yaml")
 	s.rollout("statefulset/freshet-etcd", "statefulset/freshet-controlplane", "deployment/freshet-agent-zone-1", "deployment/freshet-agent-zone-2")
 	s.t.Logf("the chart is installed and ready in %s", time.Since(began).Round(time.Millisecond))
+	require.Contains(s.t, s.operate("zone", "list"), "zone-1")
+}
+
+// operate runs an operator's command in a control plane's pod.
+func (s *scene) operate(args ...string) string {
+	s.t.Helper()
+	args = append([]string{"exec", "statefulset/freshet-controlplane", "--", "freshet"}, args...)
+	return s.kubectl(append(args, "--control-plane-http", "127.0.0.1:8090", "--virtual-cluster", "main")...)
 }
 
 // upgrade changes one value.

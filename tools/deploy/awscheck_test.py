@@ -35,9 +35,9 @@ PLANTED = [
     ("ec2.tf", "    http_tokens ", "    http_token ", "aws_launch_template.this.metadata_options: no argument or block http_token"),
     ("ec2.tf", "[0].latest_version", "[0].version", "aws_launch_template.this has no attribute version"),
     ("network.tf", "  vpc_id            = var.vpc_id\n", "", "aws_vpc_endpoint.gateway: vpc_id is missing"),
-    ("storage.tf", "  password_length ", "  length ", "ephemeral.aws_secretsmanager_random_password.agent_key: no argument or block length"),
-    ("storage.tf", "[0].random_password", "[0].result", "ephemeral.aws_secretsmanager_random_password.agent_key has no attribute result"),
-    ("storage.tf", "  secret_string_wo  ", "  secret_string_write_only  ", "aws_secretsmanager_secret_version.agent_key: no argument or block secret_string_write_only"),
+    ("storage.tf", "  password_length ", "  length ", "ephemeral.aws_secretsmanager_random_password.key: no argument or block length"),
+    ("storage.tf", "[each.key].random_password", "[each.key].result", "ephemeral.aws_secretsmanager_random_password.key has no attribute result"),
+    ("storage.tf", "  secret_string_wo  ", "  secret_string_write_only  ", "aws_secretsmanager_secret_version.key: no argument or block secret_string_write_only"),
 ]
 
 

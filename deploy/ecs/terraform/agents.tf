@@ -28,11 +28,10 @@ resource "aws_iam_role_policy" "agent" {
 locals {
   agent_environment = merge(
     {
-      FRESHET_CONTROL_PLANE   = "controlplane.${var.namespace}:7050"
-      FRESHET_BUCKET          = local.bucket_url
-      FRESHET_VIRTUAL_CLUSTER = var.virtual_cluster
-      FRESHET_KAFKA_LISTEN    = var.load_balancers ? ":9092-9095,external=:9192-9195" : ":9092-9095"
-      FRESHET_ADVERTISE       = "{ip}"
+      FRESHET_CONTROL_PLANE = "controlplane.${var.namespace}:7050"
+      FRESHET_BUCKET        = local.bucket_url
+      FRESHET_KAFKA_LISTEN  = var.load_balancers ? ":9092-9095,external=:9192-9195" : ":9092-9095"
+      FRESHET_ADVERTISE     = "{ip}"
       FRESHET_CLIENT_ZONES = join(",", concat(
         [for z in var.zones : "${z.cidr}=${z.name}"],
         [for c in var.client_zones : "${c.cidr}=${c.zone}"],
@@ -80,7 +79,7 @@ resource "aws_ecs_task_definition" "agent" {
     ulimits                = [{ name = "nofile", softLimit = 1048576, hardLimit = 1048576 }]
     portMappings           = [for p in [9092, 9093, 9094, 9095, 9192, 9193, 9194, 9195, 7070, 8080] : { containerPort = p }]
     environment            = [for k, v in merge(local.agent_environment, { FRESHET_ZONE = each.key }) : { name = k, value = v }]
-    secrets                = [{ name = "FRESHET_AGENT_KEY", valueFrom = local.key }]
+    secrets                = [{ name = "FRESHET_AGENT_KEY", valueFrom = local.keys["agent"] }]
     healthCheck = {
       command     = ["CMD", "/freshet", "health", "http://127.0.0.1:8080/readyz"]
       interval    = 5

@@ -23,7 +23,11 @@ locals {
   launch_type = var.ec2 == null ? "FARGATE" : "EC2"
 
   bucket = var.bucket == null ? aws_s3_bucket.records[0].bucket : var.bucket
-  key    = var.agent_key_secret_arn == null ? aws_secretsmanager_secret.agent_key[0].arn : var.agent_key_secret_arn
+
+  # Keys by kind: the given secret, or null for a generated one.
+  given_keys = { agent = var.agent_key_secret_arn, operator = var.operator_key_secret_arn, read-only = var.read_only_key_secret_arn }
+  made_keys  = toset([for kind, arn in local.given_keys : kind if arn == null])
+  keys       = { for kind, arn in local.given_keys : kind => arn == null ? aws_secretsmanager_secret.key[kind].arn : arn }
 
   bucket_arn = "arn:${data.aws_partition.current.partition}:s3:::${local.bucket}"
   bucket_url = "s3://${local.bucket}/${var.prefix}?region=${local.region}${var.bucket_options}"
@@ -64,12 +68,8 @@ resource "aws_iam_role_policy" "execution" {
     Statement = concat(
       [
         { Effect = "Allow", Action = ["logs:CreateLogStream", "logs:PutLogEvents"], Resource = "${aws_cloudwatch_log_group.this.arn}:*" },
-        { Effect = "Allow", Action = "secretsmanager:GetSecretValue", Resource = local.key },
+        { Effect = "Allow", Action = "secretsmanager:GetSecretValue", Resource = concat([for kind, arn in local.keys : arn], [for name, arn in local.etcd_secrets : arn]) },
       ],
-      [for arn in [var.etcd_ca_secret_arn] : { Effect = "Allow", Action = "secretsmanager:GetSecretValue", Resource = arn } if arn != null],
-      [for arn in [var.etcd_cert_secret_arn] : {
-        Effect = "Allow", Action = "secretsmanager:GetSecretValue", Resource = [arn, var.etcd_key_secret_arn]
-      } if arn != null],
       # GetAuthorizationToken has no resource.
       [for s in [
         { Effect = "Allow", Action = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"], Resource = var.ecr_repository_arn },

@@ -28,6 +28,7 @@ resource "aws_iam_role_policy" "control_plane" {
 }
 
 locals {
+  key_variables = { agent = "FRESHET_AGENT_KEY", operator = "FRESHET_OPERATOR_KEY", read-only = "FRESHET_READ_ONLY_KEY" }
   etcd_secrets = { for name, arn in {
     FRESHET_ETCD_TLS_CA   = var.etcd_ca_secret_arn
     FRESHET_ETCD_TLS_CERT = var.etcd_cert_secret_arn
@@ -75,7 +76,10 @@ resource "aws_ecs_task_definition" "control_plane" {
     ulimits                = [{ name = "nofile", softLimit = 65536, hardLimit = 65536 }]
     portMappings           = [for p in [7050, 8090] : { containerPort = p }]
     environment            = [for k, v in local.control_plane_environment : { name = k, value = v }]
-    secrets                = [for name, arn in merge({ FRESHET_AGENT_KEY = local.key }, local.etcd_secrets) : { name = name, valueFrom = arn }]
+    secrets = concat(
+      [for kind, arn in local.keys : { name = local.key_variables[kind], valueFrom = arn }],
+      [for name, arn in local.etcd_secrets : { name = name, valueFrom = arn }],
+    )
     # Without owner, etcd or bucket /readyz is 503: a roll-out that breaks the control plane is rolled back.
     healthCheck = {
       command     = ["CMD", "/freshet", "health", "http://127.0.0.1:8090/readyz"]
@@ -147,7 +151,7 @@ resource "aws_ecs_service" "control_plane" {
     aws_iam_role_policy.execution,
     aws_iam_role_policy_attachment.instance,
     aws_s3_bucket_public_access_block.records,
-    aws_secretsmanager_secret_version.agent_key,
+    aws_secretsmanager_secret_version.key,
     aws_vpc_endpoint.gateway,
     aws_vpc_endpoint.interface,
     aws_vpc_security_group_egress_rule.this,

@@ -28,9 +28,14 @@ output "bucket_name" {
   value       = local.bucket
 }
 
-output "agent_key_secret" {
-  description = "ARN of the secret with the agent key"
-  value       = local.key
+output "operator_key_secret" {
+  description = "ARN of the secret with the operator key"
+  value       = local.keys["operator"]
+}
+
+output "read_only_key_secret" {
+  description = "ARN of the secret with the read-only key"
+  value       = local.keys["read-only"]
 }
 
 output "control_plane_security_group" {

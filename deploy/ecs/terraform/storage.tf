@@ -58,25 +58,25 @@ resource "aws_s3_bucket_lifecycle_configuration" "records" {
   }
 }
 
-resource "aws_secretsmanager_secret" "agent_key" {
-  count = var.agent_key_secret_arn == null ? 1 : 0
+resource "aws_secretsmanager_secret" "key" {
+  for_each = local.made_keys
 
-  name_prefix = "${var.name}-agent-key-"
-  description = "Key by which agents of Freshet authenticate to control planes"
+  name_prefix = "${var.name}-${each.key}-key-"
+  description = "${each.key == "agent" ? "Agent" : each.key == "operator" ? "Operator" : "Read-only"} key of Freshet"
 }
 
-# Every plan and apply generates a key, which neither plan nor state has. The secret gets one when it is made, and when secret_string_wo_version changes.
-ephemeral "aws_secretsmanager_random_password" "agent_key" {
-  count = var.agent_key_secret_arn == null ? 1 : 0
+# Every plan and apply generates keys, which neither plan nor state has. A secret gets one when it is made, and when secret_string_wo_version changes.
+ephemeral "aws_secretsmanager_random_password" "key" {
+  for_each = local.made_keys
 
   password_length     = 48
   exclude_punctuation = true
 }
 
-resource "aws_secretsmanager_secret_version" "agent_key" {
-  count = var.agent_key_secret_arn == null ? 1 : 0
+resource "aws_secretsmanager_secret_version" "key" {
+  for_each = local.made_keys
 
-  secret_id                = aws_secretsmanager_secret.agent_key[0].arn
-  secret_string_wo         = ephemeral.aws_secretsmanager_random_password.agent_key[0].random_password
+  secret_id                = aws_secretsmanager_secret.key[each.key].arn
+  secret_string_wo         = ephemeral.aws_secretsmanager_random_password.key[each.key].random_password
   secret_string_wo_version = 1
 }

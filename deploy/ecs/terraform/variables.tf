@@ -260,8 +260,8 @@ variable "control_plane_environment" {
   default     = {}
 
   validation {
-    condition     = alltrue([for k in keys(var.control_plane_environment) : startswith(k, "FRESHET_") && k != "FRESHET_AGENT_KEY"])
-    error_message = "control_plane_environment must have names that start with FRESHET_, without FRESHET_AGENT_KEY: agent_key_secret_arn names the key."
+    condition     = alltrue([for k in keys(var.control_plane_environment) : startswith(k, "FRESHET_") && !contains(["FRESHET_AGENT_KEY", "FRESHET_OPERATOR_KEY", "FRESHET_READ_ONLY_KEY"], k)])
+    error_message = "control_plane_environment must have names that start with FRESHET_, and no key: agent_key_secret_arn, operator_key_secret_arn and read_only_key_secret_arn name these."
   }
 }
 
@@ -278,6 +278,18 @@ variable "virtual_cluster" {
 
 variable "agent_key_secret_arn" {
   description = "Secret with the key by which agents authenticate to control planes, encrypted by AWS's key of Secrets Manager. The secret must exist before the plan. null for a generated one."
+  type        = string
+  default     = null
+}
+
+variable "operator_key_secret_arn" {
+  description = "Secret with the key of operators, as agent_key_secret_arn."
+  type        = string
+  default     = null
+}
+
+variable "read_only_key_secret_arn" {
+  description = "Secret with the key by which scalers read the load, as agent_key_secret_arn."
   type        = string
   default     = null
 }

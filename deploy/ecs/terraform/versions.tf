@@ -1,5 +1,5 @@
 terraform {
-  # Since 1.11 write-only arguments keep the agent key out of the state.
+  # Since 1.11 write-only arguments keep the keys out of the state.
   required_version = ">= 1.11"
 
   required_providers {

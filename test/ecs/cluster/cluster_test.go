@@ -116,7 +116,7 @@ func newScene(t *testing.T, mode string) *scene {
 	s := &scene{stack: newStack(t, archive), mode: mode, counts: map[string]int{}}
 	began := time.Now()
 	parameters := map[string]string{"Image": image}
-	for _, some := range []map[string]string{s.startServers(), s.network(), s.key()} {
+	for _, some := range []map[string]string{s.startServers(), s.network(), s.keys()} {
 		maps.Copy(parameters, some)
 	}
 	s.deploy(parameters)

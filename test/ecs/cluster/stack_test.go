@@ -131,12 +131,18 @@ func (s *stack) startServers() map[string]string {
 	}
 }
 
-// key makes a secret with an agent key, and returns the parameter that names it. The stand-in of CloudFormation generates keys with commas.
-func (s *stack) key() map[string]string {
+// keys makes a secret with each key, and returns the parameters that name them. The stand-in of CloudFormation generates keys with commas.
+func (s *stack) keys() map[string]string {
 	s.t.Helper()
-	var made struct{ ARN string }
-	s.aws(&made, "secretsmanager", "create-secret", "--name", "agent-key", "--secret-string", rand.Text())
-	return map[string]string{"AgentKeySecretArn": made.ARN}
+	parameters := map[string]string{}
+	for name, parameter := range map[string]string{
+		"agent-key": "AgentKeySecretArn", "operator-key": "OperatorKeySecretArn", "read-only-key": "ReadOnlyKeySecretArn",
+	} {
+		var made struct{ ARN string }
+		s.aws(&made, "secretsmanager", "create-secret", "--name", name, "--secret-string", rand.Text())
+		parameters[parameter] = made.ARN
+	}
+	return parameters
 }
 
 // network makes a VPC with a subnet for each zone, and returns the parameters that name them.
