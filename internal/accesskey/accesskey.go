@@ -43,7 +43,8 @@ const (
 	checksumLength = 6
 )
 
-// shownLength is the number of a malformed key's characters in error messages. Of an operator key, they are 8 characters of the secret.
+// shownLength is the number of a malformed key's characters in error messages. They hold no part of the secret: of operator keys, the prefix is
+// shown alone.
 const shownLength = 12
 
 var (
@@ -69,10 +70,14 @@ func New(prefix, clusterID string) (string, error) {
 }
 
 // ClusterOf returns the cluster id in a key of the kind with a prefix. It returns "" for operator keys, and for a key without any kind's prefix,
-// which can be any string. Errors name the first 12 characters: ErrOtherKind, and ErrMalformed for a wrong length or checksum, or no cluster id.
+// which can be any string. Errors name the beginning: ErrOtherKind, and ErrMalformed for a wrong length or checksum, or no cluster id.
 func ClusterOf(prefix, key string) (string, error) {
 	wrong := func(err error) (string, error) {
-		return "", fmt.Errorf("%s... %w", key[:min(shownLength, len(key))], err)
+		shown := shownLength
+		if strings.HasPrefix(key, OperatorPrefix) {
+			shown = prefixLength
+		}
+		return "", fmt.Errorf("%s... %w", key[:min(shown, len(key))], err)
 	}
 	malformed := func(why string) (string, error) {
 		return wrong(fmt.Errorf("%w: %s: copy the whole key, as `freshet key create` printed it", ErrMalformed, why))

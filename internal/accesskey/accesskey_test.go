@@ -68,6 +68,25 @@ func TestClusterOf_Refuses(t *testing.T) {
 	}
 }
 
+func TestClusterOf_Kinds(t *testing.T) {
+	operator, err := accesskey.New(accesskey.OperatorPrefix, "")
+	require.NoError(t, err)
+	require.Len(t, operator, 54)
+	_, err = accesskey.ClusterOf(accesskey.OperatorPrefix, operator)
+	require.NoError(t, err)
+	_, err = accesskey.ClusterOf(accesskey.AgentPrefix, operator)
+	require.ErrorIs(t, err, accesskey.ErrOtherKind)
+	require.NotContains(t, err.Error(), operator[4:8], "the secret begins behind the prefix")
+	clusterID := id.NewCluster()
+	readOnly, err := accesskey.New(accesskey.ReadOnlyPrefix, clusterID)
+	require.NoError(t, err)
+	got, err := accesskey.ClusterOf(accesskey.ReadOnlyPrefix, readOnly)
+	require.NoError(t, err)
+	require.Equal(t, clusterID, got)
+	_, err = accesskey.ClusterOf(accesskey.AgentPrefix, readOnly)
+	require.ErrorIs(t, err, accesskey.ErrOtherKind)
+}
+
 func TestHash_String(t *testing.T) {
 	require.Equal(t, "2c70e12b", accesskey.HashOf("key").String())
 }

@@ -25,7 +25,7 @@ import (
 type OperatorConfig struct {
 	ControlPlane   []string // HTTP addresses of the replicas: host:port or URL
 	VirtualCluster string
-	Key            string        // an operator key, or a read-only one for lists of zones, writers and jobs
+	Key            string        // an operator key, or a read-only one for lists of zones, writers and jobs; of several with commas, the first
 	DataDir        string        // of a freshet dev on this machine, for the three above if ControlPlane is empty; default access.DefaultDir
 	Timeout        time.Duration // of a request with all attempts; default 15 s
 
@@ -52,6 +52,7 @@ func (c *OperatorConfig) complete() error {
 			return err
 		}
 	}
+	c.Key, _, _ = strings.Cut(c.Key, ",") // the environment of a control plane has all of its keys
 	if len(c.ControlPlane) == 0 || c.VirtualCluster == "" || c.Key == "" {
 		return usagef("want --control-plane-http, --virtual-cluster and --operator-key, or --data-dir of a freshet dev (%s, if there is one)", access.DefaultDir)
 	}

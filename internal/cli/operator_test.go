@@ -58,6 +58,8 @@ func TestOperator_AsksUntilAReplicaAnswers(t *testing.T) {
 	require.Empty(t, asked, "the change may have been made before the connection ended")
 	c.ControlPlane = []string{plane(t, http.StatusConflict, `{"error":"the name is taken"}`, &ignored)}
 	require.EqualError(t, cli.UndeleteTopic(t.Context(), c, "a", "", cli.Streams{Out: &out}), "the name is taken")
+	c.Key = "key,earlier" // as the environment of a control plane has them
+	require.EqualError(t, cli.UndeleteTopic(t.Context(), c, "a", "", cli.Streams{Out: &out}), "the name is taken")
 	c.Key = "wrong"
 	require.ErrorContains(t, cli.UndeleteTopic(t.Context(), c, "a", "", cli.Streams{Out: &out}), "401")
 	var usage *cli.UsageError
