@@ -38,10 +38,10 @@ func TestDev_ZoneList(t *testing.T) {
 }
 
 // TestCluster_EveryReplicaAnswersOperators: whichever replica is asked, and stays after the owner has ended, has the figures.
-// Replicas show each other certificates.
+// Replicas show each other certificates. The agent has no --virtual-cluster: its key names one.
 func TestCluster_EveryReplicaAnswersOperators(t *testing.T) {
 	t.Parallel()
-	c := harness.StartCluster(t, harness.ClusterConfig{Agents: 1, ControlPlanes: 2, TLS: true, MutualTLS: true, AgentFlags: []string{"--zone", "here", "--peer-listen", "none"}})
+	c := harness.StartCluster(t, harness.ClusterConfig{Agents: 1, ControlPlanes: 2, TLS: true, MutualTLS: true, AgentFlags: []string{"--zone", "here", "--peer-listen", "none", "--virtual-cluster", ""}})
 	list := func(p *harness.ControlPlane) string {
 		cmd := exec.CommandContext(t.Context(), harness.Freshet(t), "zone", "list", "-o", "json", "--control-plane-http", p.HTTP, "--virtual-cluster", "main")
 		cmd.Env = append(cmd.Environ(), "FRESHET_OPERATOR_KEY="+c.OperatorKey)
