@@ -10,7 +10,7 @@ import (
 const (
 	// leastProducers is the least default bound of active producers.
 	leastProducers = 1 << 16
-	// leastMembers is the least bound of the members of classic groups. It has room for one group of the maximum size.
+	// leastMembers is the minimum bound of the members of all groups. It has room for one group of the maximum size.
 	leastMembers = 16 << 20
 	// leastForwards is the least bound of the bodies of forwarded requests. It has room for one of the maximum size.
 	leastForwards = 64 << 20
@@ -32,7 +32,7 @@ type Bounds struct {
 	QueueBytes int64
 	// ForwardBytes bounds the bodies of the requests that agents forward. 0 takes the default of session.Limits.
 	ForwardBytes int64
-	// MemberBytes bounds the protocols and metadata of the members of classic groups. 0 takes the coordinator's default.
+	// MemberBytes bounds the bytes of the members of all groups (classic.Budget). 0 takes the coordinator's default.
 	MemberBytes int64
 	// Limits are the limits of the state. They are zero if there is no limit of the memory and none is configured.
 	Limits metadata.Limits

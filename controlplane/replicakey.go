@@ -12,8 +12,8 @@ import (
 	"github.com/freshet-io/freshet/internal/accesskey"
 )
 
-// replicaKey is the key by which replicas know each other. Whichever replica finds none in etcd makes one there, so access to etcd is the
-// proof. A replica that finds another key takes that one.
+// replicaKey is the key by which replicas authenticate to each other. A replica that finds no key in etcd writes one there. So access to etcd
+// proves that a caller is a replica. If the key in etcd changes, replicas take the new one.
 type replicaKey struct {
 	client  *clientv3.Client
 	name    string // of the key in etcd
@@ -29,7 +29,7 @@ func (k *replicaKey) get() string {
 	return ""
 }
 
-// learn takes the key that etcd has, "" for none.
+// learn takes found, the key in etcd. If found is "", learn creates the key.
 func (k *replicaKey) learn(ctx context.Context, found string) error {
 	if found == "" {
 		var err error
@@ -47,7 +47,7 @@ func (k *replicaKey) learn(ctx context.Context, found string) error {
 	return nil
 }
 
-// create makes a key in etcd, and returns that of another replica if that was first.
+// create writes a key to etcd and returns the key. If another replica was first, create returns that replica's key.
 func (k *replicaKey) create(ctx context.Context) (string, error) {
 	made := rand.Text() + rand.Text() // 260 random bits
 	resp, err := k.client.Txn(ctx).

@@ -67,8 +67,9 @@ func GrowthOf(c Command) Growth {
 func catalogGrowth(bytes int64) Growth { return Growth{Bytes: bytes, Catalog: bytes} }
 
 // GrowthHere returns the growth of a command in this state, which is at most GrowthOf. It is negative for a group that shrinks. exists reports
-// whether the group or the transactional ID of the command exists. GrowthHere costs as much as the command. Behind other commands, the command may
-// grow the state more.
+// whether the group or the transactional ID of the command exists. GrowthHere costs as much as the command. Commands that are
+// applied before this one may change its growth. GrowthHere returns GrowthOf for all commands but UpdateGroup, CommitOffsets without a
+// transaction, and InitTransaction.
 func (s *machine) GrowthHere(c Command) (g Growth, exists bool) {
 	switch c := c.(type) {
 	case *UpdateGroup:
@@ -88,7 +89,8 @@ func (s *machine) GrowthHere(c Command) (g Growth, exists bool) {
 	return GrowthOf(c), exists
 }
 
-// offsetsGrowth returns the growth of a group by a commit. Offsets that shrink make no room for others, since a commit may have a partition twice.
+// offsetsGrowth returns the growth of a group by a commit. An offset whose metadata shrinks counts as 0: a commit may have a partition twice, and
+// its bytes would be subtracted twice.
 func (g *groupEntry) offsetsGrowth(c *CommitOffsets) (n int64) {
 	for i := range c.Offsets {
 		n += max(0, g.offsetGrowth(&c.Offsets[i]))

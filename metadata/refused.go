@@ -3,8 +3,8 @@ package metadata
 import "errors"
 
 // Refused returns the result of a command, and true, if Apply would refuse all of it at a limit: *LimitError, ErrTransactionTooLarge or
-// ErrConfigsTooLarge. A refused command takes room in the log, so it is better not proposed. Apply decides again about a proposed one.
-// Refused costs as much as the command. It does not look at InitTransaction: see AllowsTransaction.
+// ErrConfigsTooLarge. The owner does not log a refused command, which would only take room in the log. Apply decides again about each logged
+// command. Refused costs as much as the command. For InitTransaction, see AllowsTransaction.
 func (s *machine) Refused(c Command) (r Result, refused bool) {
 	switch c := c.(type) {
 	case *CreateTopic:
@@ -29,7 +29,7 @@ func (s *machine) Refused(c Command) (r Result, refused bool) {
 	return r, atLimit(r.Err)
 }
 
-// refusedOffsets is Refused for a plain commit. It ends at the first offset that Apply would store.
+// refusedOffsets is Refused for a commit without a transaction. It returns false at the first offset that Apply would store.
 func (s *machine) refusedOffsets(c *CommitOffsets) (r Result, refused bool) {
 	var errs []error
 	for i := range c.Offsets {

@@ -19,7 +19,7 @@ const (
 	askedAnswer = 256 << 10
 	// tinyAnswer is the size, in bytes, up to which answers are not counted. They fit the buffer of a socket.
 	tinyAnswer = 64 << 10
-	// sharedPart is the divisor of the memory limit that yields the bytes which answers without a place share: a fiftieth, 2 %.
+	// sharedPart is the divisor of the memory limit for the bytes that answers without a place share: a fiftieth, 2 %.
 	sharedPart = 50
 	// memoryOfPlace is the part of the memory limit, in bytes, for which there is one place. A place holds one answer of any size, up to
 	// session.MaxAnswerBytes.
@@ -34,8 +34,8 @@ type Answers struct {
 	bytes  int64 // size of shared, and of names
 	shared *semaphore.Weighted
 	places *semaphore.Weighted
-	// names bounds the memory of large Metadata requests. It is apart from shared and places, because the answer is reserved there while the request holds
-	// names.
+	// names bounds the memory of large Metadata requests. A request holds names while it waits for the memory of its answer in shared or places. With one
+	// semaphore for both, requests could wait for each other.
 	names   *semaphore.Weighted
 	reclaim func()
 	waiting prometheus.Gauge
@@ -99,14 +99,14 @@ func (a *Answers) acquire(ctx context.Context, of *semaphore.Weighted, n int64) 
 }
 
 const (
-	// largeRequest is the minimum size, in bytes, of a request body whose elements within counts.
+	// largeRequest is the minimum size, in bytes, of request bodies that within bounds by their elements.
 	largeRequest = 16 << 10
 	// memoryOfElement is the estimated memory of an array element of a request and of its part of the answer, in bytes.
 	memoryOfElement = 256
 )
 
-// counted reports whether within estimates the memory of an API's requests and answers from the elements of the request. The other APIs count
-// their memory themselves, or wait for other clients.
+// counted reports whether within estimates the memory of an API's requests and answers from the elements of the request. The handlers of the
+// other APIs count their memory themselves, or their requests wait for other clients.
 func counted(key int16) bool {
 	switch k := kmsg.Key(key); k {
 	case kmsg.Fetch, kmsg.PushTelemetry:
@@ -140,7 +140,7 @@ func (a *Answers) within(ctx context.Context, req *edge.Request, start func(cont
 	return func() edge.Reply { return released(wait, release) }
 }
 
-// forElements is reserve for the size of a request's elements.
+// forElements is reserve for the size of a request's elements. Metadata requests reserve names instead.
 func (a *Answers) forElements(ctx context.Context, key int16, size int) (release func(), err error) {
 	if key == int16(kmsg.Metadata) && size > tinyAnswer {
 		return a.acquire(ctx, a.names, min(int64(size), a.bytes))

@@ -14,8 +14,8 @@ import (
 const (
 	// autoCreateVersion is the version of the CreateTopics requests to the control plane: the last one whose answer lists no configs.
 	autoCreateVersion = 4
-	// maxAutoCreate is the maximum number of topics that one Metadata request creates. The client asks for further ones again. Kafka has no such bound:
-	// its controller refuses all topics of a request with more than 10,000.
+	// maxAutoCreate is the maximum number of topics that one Metadata request creates. The client asks again for further ones. Kafka's
+	// controller creates up to 10,000, and none of a request with more.
 	maxAutoCreate = 1000
 )
 
@@ -29,8 +29,8 @@ type AutoCreate struct {
 // NewAutoCreate builds a TopicCreator over a Forwarder.
 func NewAutoCreate(to Forwarder, zones *Zones) *AutoCreate { return &AutoCreate{to: to, zones: zones} }
 
-// CreateTopics implements TopicCreator. It creates the first maxAutoCreate topics, and returns LEADER_NOT_AVAILABLE for the others. The other errors are
-// *kerr.Error of the control plane, or those of the Forwarder.
+// CreateTopics implements TopicCreator. It creates the first maxAutoCreate topics, and returns LEADER_NOT_AVAILABLE for the others. Further errors are
+// each a *kerr.Error of the control plane, or an error of the Forwarder.
 func (a *AutoCreate) CreateTopics(ctx context.Context, req *edge.Request, names []string) []error {
 	errs := make([]error, len(names))
 	fail := func(err error) []error {

@@ -162,11 +162,11 @@ type placementKey struct {
 
 type placement struct {
 	key      placementKey
-	bytes    int                    // at most
+	bytes    int                    // upper bound of the memory
 	replicas func() assign.Replicas // computed once
 }
 
-// of returns a function for a topic's nodes, which computes them once for all callers, unless the topic is evicted.
+// of returns a function that returns a topic's nodes. All callers until the topic is evicted share the function, which computes the nodes once.
 func (p *placements) of(v *zoneView, t *view.Topic) func() assign.Replicas {
 	key := placementKey{v.number, t.ID, t.Partitions, t.ReplicationFactor}
 	p.mu.Lock()
@@ -188,8 +188,8 @@ func (p *placements) of(v *zoneView, t *view.Topic) func() assign.Replicas {
 	return added.replicas
 }
 
-// exactly returns as many nodes of a partition as the topic's replication factor, if there are that many, the leader first. Admin clients
-// compare them with the factor that they set.
+// exactly returns the nodes of a partition, the leader first, cut off at the topic's replication factor. Admin clients compare the number
+// with the factor that they set.
 func (v *zoneView) exactly(t *view.Topic, partition int32) []int32 {
 	of := v.replicas(t).Of(partition)
 	return of[:min(len(of), t.ReplicationFactor)]

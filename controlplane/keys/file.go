@@ -21,20 +21,20 @@ const (
 	readPause    = time.Second // between two reads of a file
 )
 
-// File is a source of keys of one kind: a file with the SHA-256 of a key in each line, in 64 hexadecimal digits. Before it stands the name of a
-// virtual cluster, for kinds whose keys open one. Empty lines and text from a # on are ignored. The file has at most 4 MiB and 20,000 keys.
+// File is a source of keys of one kind. Each line of the file has the SHA-256 of a key, in 64 hexadecimal digits. For kinds that open one virtual
+// cluster, the line begins with its name. Empty lines and text from a # on are ignored. The file has at most 4 MiB and 20,000 keys.
 type File struct {
 	Path            string
 	Kind            Kind
-	VirtualClusters []string // that a line can name
+	VirtualClusters []string // names that lines can have
 	Set             *Set
 	Log             *zap.Logger
 
-	content []byte // of the keys in the Set
-	fault   string // of the newest read, "" for none
+	content []byte // content of the file at the last Load without an error, nil before
+	fault   string // error of the newest Load by Run, "" for none
 }
 
-// Load reads the file into the Set. After an error the Set has the keys of the last Load without one.
+// Load reads the file into the Set. If Load returns an error, the Set keeps the keys of the last Load without an error.
 func (f *File) Load() error {
 	content, err := f.read()
 	if err != nil {
@@ -107,7 +107,7 @@ func (f *File) parse(content string) ([]Entry, error) {
 	return entries, nil
 }
 
-// Run loads the file each second until ctx ends. It logs a fault once, and keeps the earlier keys meanwhile. It returns nil.
+// Run loads the file each second until ctx ends, and returns nil. While Load returns an error, the earlier keys stay. Run logs each new error once.
 func (f *File) Run(ctx context.Context) error {
 	tick := time.NewTicker(readPause)
 	defer tick.Stop()

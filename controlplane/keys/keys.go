@@ -1,7 +1,8 @@
-// Package keys decides what the key of a caller opens.
+// Package keys looks up what the key of a caller opens.
 //
-// A Set has the SHA-256 of each key, with its Grant. Sources replace their part of the Set while it is in use: the settings, files of hashes
-// (File), and the replicas' own key in etcd. A grant that a source withdraws is revoked, which ends the streams that were opened with it.
+// A Set has the SHA-256 of each key, with its Grant. Sources replace their entries in the Set while the Set is in use. The sources are the
+// settings, a file of hashes (File), and the replicas' own key in etcd. If no source has a key any more, its grant is revoked, which ends the
+// streams that were opened with the key.
 package keys
 
 import (
@@ -55,7 +56,7 @@ type Grant struct {
 // Revoked returns a context that ends when the key is withdrawn.
 func (g *Grant) Revoked() context.Context { return g.revoked }
 
-// ErrTaken is returned for a key that opens two things.
+// ErrTaken is returned for a key that would open two virtual clusters, or be of two kinds.
 var ErrTaken = errors.New("one key for two virtual clusters or of two kinds")
 
 // Set has the grants of all keys. It is safe for concurrent use.
@@ -71,7 +72,7 @@ func NewSet() *Set {
 }
 
 // Replace makes entries the keys of a source, in place of the source's earlier ones. Grants that no source has any more are revoked. A key can
-// be in several sources. Replace returns ErrTaken, and changes nothing, if a key would open two things.
+// be in several sources. Replace returns ErrTaken and changes nothing if a key would have two different entries.
 func (s *Set) Replace(source string, entries []Entry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +113,8 @@ func (s *Set) Replace(source string, entries []Entry) error {
 	return nil
 }
 
-// Grant returns what a key opens, nil for an unknown key. The time of the look-up tells about hashes alone, and no hash leads to its key.
+// Grant returns the grant of a key, or nil if the key is unknown. The look-up is not in constant time. Its time depends on hashes alone, from which
+// a key cannot be computed.
 func (s *Set) Grant(key string) *Grant {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -81,7 +81,7 @@ func (o *Owner) warnNearLimits(limits, used metadata.Limits, catalog int64) {
 	})
 }
 
-// offsetRoom returns the growth up to which no limit of the state refuses a commit of offsets, also of a new group.
+// offsetRoom returns the growth up to which no limit of the state refuses a commit of offsets, even if the commit creates its group.
 func offsetRoom(limits, used metadata.Limits) int64 {
 	room := int64(math.MaxInt64)
 	for _, kind := range []metadata.LimitKind{metadata.LimitGroups, metadata.LimitOffsetBytes, metadata.LimitTextBytes} {
@@ -95,8 +95,8 @@ func offsetRoom(limits, used metadata.Limits) int64 {
 	return room
 }
 
-// answerRefused answers a proposal that a limit of the applied state refuses. Commands in flight may make room, or take it: Apply decides about
-// every proposal in the log. Errors: ErrNotOwner.
+// answerRefused answers a proposal at once, without the log, if a limit of the applied state refuses it. It does not regard commands in
+// flight, which may make room or take it. So Apply decides again about each proposal in the log. Errors: ErrNotOwner.
 func (o *Owner) answerRefused(p *Proposal) error {
 	switch c := p.cmd.(type) {
 	case *metadata.CommitOffsets:

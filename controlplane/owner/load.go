@@ -34,24 +34,24 @@ const (
 	slowFrom    = 0.75 // commits are delayed
 )
 
-// upTo has the shares of MaxBytes at which a command is refused.
+// upTo is a kind of growth with the shares of MaxBytes beyond which it is refused.
 type upTo struct {
 	// catalog bounds the topics, configs, groups, offsets and transactions (metadata.Load.Catalog).
 	catalog float64
-	all     float64
-	markers bool // at load.markers too
+	all     float64 // bounds the whole state
+	markers bool    // load.markers bounds the growth too
 }
 
-// The bounds of commands by the kind of their growth. The catalog takes at most 9/16 of MaxBytes, so 7/16 are a reserve for commits, less
-// the small configs of topics. Commits use the rest too if the catalog is smaller. While commits fill MaxBytes, groups still grow by an
-// eighth of it, and consumers commit their offsets.
+// The bounds by kind of growth. The catalog takes at most 9/16 of MaxBytes, except for small configs of topics. So at least 7/16 are left
+// to commits, which also use the memory that the catalog does not. When commits have filled MaxBytes, groups and offsets can still grow by
+// an eighth of MaxBytes.
 var (
 	commits   = upTo{catalog: 1, all: 1}
 	newTopics = upTo{catalog: 0.5, all: 1}             // and partitions
 	newGroups = upTo{catalog: 0.5, all: 1.125}         // and transactional IDs and configs
 	existing  = upTo{catalog: 0.5 * 1.125, all: 1.125} // groups and transactional IDs: their members, offsets and open transactions
-	markers   = upTo{catalog: 1, all: 1.125}
-	retention = upTo{catalog: 1.25, all: 1.25} // small configs of topics
+	markers   = upTo{catalog: 1, all: 1.125}           // of WriteTxnMarkers. Those of EndTransaction were reserved by AddPartitions
+	retention = upTo{catalog: 1.25, all: 1.25}         // small configs of topics, since a shorter retention makes room
 )
 
 // load holds the shares of the bounds that the state uses. The state takes memory on every replica, and time at a takeover.
@@ -199,15 +199,17 @@ func (o *Owner) admit(ctx context.Context, p *Proposal) error {
 	return nil
 }
 
-// fewPartitions is the largest number of partitions that a transaction adds at once while commits are delayed. More are refused then, and before
-// their markers delay commits: a request of 4 bytes a partition would fill the extents of all clients. Few ones cost a client as much as commits do.
+// fewPartitions is the largest number of partitions that AddPartitions adds without regard to load.markers. A larger command is refused if
+// the markers of all open transactions would then delay commits. A large request takes 4 bytes a partition, so a few requests could fill
+// the extents of the virtual cluster. With small requests, a client needs about as many as commits that fill the extents.
 const fewPartitions = 100
 
-// smallConfigs is the largest growth by configs of a topic that is admitted up to retention. A shorter retention fits, and makes room.
+// smallConfigs is the largest growth, in bytes, by configs of a topic that is admitted up to the bound retention.
 const smallConfigs = 1 << 10
 
 // admitGrowth reserves the growth of a proposal, or returns ErrOverloaded at a bound. If the estimate from the command alone exceeds the bound,
-// admitGrowth asks the state: an overwritten offset is no growth.
+// admitGrowth asks the state, which knows that an overwritten offset is no growth. The state knows this of groups, offsets and transactional
+// IDs. An overwritten config counts as growth.
 func (o *Owner) admitGrowth(p *Proposal, to upTo) error {
 	growth := metadata.GrowthOf(p.cmd)
 	err := o.reserve(p, growth, to)
@@ -253,7 +255,7 @@ func (o *Owner) reserve(p *Proposal, growth metadata.Growth, to upTo) error {
 	return err
 }
 
-// shareWith returns the largest share of any bound once the admitted commands and cmd are applied.
+// shareWith returns the largest share of a bound that is used once the admitted commands and cmd are applied.
 func (o *Owner) shareWith(cmd metadata.Command) float64 {
 	growth := o.queue.with(metadata.GrowthOf(cmd))
 	bytes := o.load.bytes.Load() + growth.Memory(o.load.empty.Load())

@@ -11,8 +11,8 @@ import (
 )
 
 // queue holds proposals in order until the append loop takes them, bounded by the bytes of all that are not answered.
-// Reserved ones go ahead of all others and need no space: while commits are held back for the log budget, the snapshot
-// that ends it must not wait behind what they have queued. Only the replica itself makes them, one at a time.
+// Reserved proposals go ahead of all others and need no space. While the log budget delays commits, a snapshot ends the delay. Its command
+// must not wait behind these commits. Only the replica itself makes reserved proposals, one at a time.
 type queue struct {
 	space *semaphore.Weighted
 	wake  chan struct{} // holds a token when items may have become non-empty
@@ -21,7 +21,7 @@ type queue struct {
 	urgent []*Proposal // the reserved ones; guarded by mu
 	items  []*Proposal // guarded by mu
 	bytes  int64       // sum of the sizes of items; guarded by mu
-	// growth is what the admitted proposals that are not answered add to the state at most; guarded by mu.
+	// growth is the maximum growth of the state by admitted proposals that are not answered; guarded by mu.
 	growth metadata.Growth
 	closed bool // guarded by mu
 }
@@ -38,7 +38,7 @@ func (p *Proposal) weight() int64 {
 }
 
 // put waits for the space of all the proposals until ctx ends or closing is closed, then queues them in their order.
-// ErrNotOwner once closed. None is queued when there is an error.
+// put returns ErrNotOwner if the queue is closed. If put returns an error, no proposal is queued.
 func (q *queue) put(ctx context.Context, closing <-chan struct{}, ps ...*Proposal) error {
 	if w := weightOf(ps); w > 0 && !q.space.TryAcquire(w) {
 		if err := q.waitForSpace(ctx, w, closing); err != nil {
@@ -137,7 +137,7 @@ func (q *queue) ahead() (bytes int64, count int) {
 	return q.bytes, len(q.items)
 }
 
-// close refuses further proposals and gives those in the queue.
+// close refuses further proposals and returns those in the queue.
 func (q *queue) close() []*Proposal {
 	q.mu.Lock()
 	q.closed = true
@@ -145,8 +145,12 @@ func (q *queue) close() []*Proposal {
 	return q.take(nil, int(^uint(0)>>1), int(^uint(0)>>1))
 }
 
-// room is the room of a state for growth, in bytes and in partitions of open transactions, with the number of its empty partitions.
-type room struct{ bytes, catalog, markers, empty int64 }
+// room is the room of a state for growth.
+type room struct {
+	bytes, catalog int64 // of all kinds, and of the catalog
+	markers        int64 // partitions of open transactions
+	empty          int64 // partitions that never had a record
+}
 
 // reserve reserves growth, or returns errMemory, errCatalog or errMarkers if all reserved growth would then exceed the room. Growth without a catalog
 // part needs no room in the catalog. Proposals that carry the growth give it back when they are answered.

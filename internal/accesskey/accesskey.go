@@ -12,7 +12,7 @@
 // Base62 has the digits 0-9, a-z and A-Z in this order, the most significant one first, with zeros in front. Prefix and checksum let
 // scanners of source code recognize a key, and let a program refuse a mistyped key by itself.
 //
-// A control plane stores and compares the SHA-256 of a key alone. 256 random bits need no slow hash.
+// A control plane keeps and looks up only the SHA-256 of a key. 256 random bits need no slow hash.
 package accesskey
 
 import (
@@ -43,12 +43,12 @@ const (
 	checksumLength = 6
 )
 
-// shownLength is the number of a malformed key's characters in error messages. They hold no part of the secret: of operator keys, the prefix is
-// shown alone.
+// shownLength is the number of characters of a malformed agent key or read-only key in error messages. The secret begins behind them. For operator
+// keys, error messages show only the prefix.
 const shownLength = 12
 
 var (
-	// ErrMalformed is returned for a string with the prefix of a kind that is no key.
+	// ErrMalformed is returned for a string that begins with the prefix of a kind but is no key.
 	ErrMalformed = errors.New("is no key")
 	// ErrOtherKind is returned for a key of another kind.
 	ErrOtherKind = errors.New("is a key of another kind")
@@ -123,7 +123,7 @@ func (h Hash) String() string { return hex.EncodeToString(h[:4]) }
 // Digits returns all 64 hexadecimal digits.
 func (h Hash) Digits() string { return hex.EncodeToString(h[:]) }
 
-// ParseHash returns the hash with 64 hexadecimal digits.
+// ParseHash returns the hash of 64 hexadecimal digits. ok reports whether digits are valid.
 func ParseHash(digits string) (h Hash, ok bool) {
 	if len(digits) != hex.EncodedLen(len(h)) {
 		return h, false

@@ -28,7 +28,7 @@ const (
 	wholeTime   = time.Second     // bound of the time of 10 requests of each kind, for whole service
 )
 
-// attack is an attack of one client. run and prepare get the bootstrap address; run returns the outcome of its requests, for the output.
+// attack is an attack of one client. run and prepare get the bootstrap address. run returns the outcome of its requests, for the output.
 type attack struct {
 	name   string
 	each   bool // run by make test too
@@ -38,7 +38,7 @@ type attack struct {
 	prepare func(t *testing.T, bootstrap string)
 }
 
-// TestAttacks runs the attacks that have each set. With FRESHET_ATTACKS=1 (make attacks) it runs all.
+// TestAttacks runs the attacks with each set. If FRESHET_ATTACKS is set (make attacks), it runs all.
 func TestAttacks(t *testing.T) {
 	for _, a := range attacks {
 		t.Run(strings.ReplaceAll(a.name, " ", "_"), func(t *testing.T) {

@@ -17,7 +17,7 @@ func thousandPartitions(t *testing.T, bootstrap string) {
 	harness.CLI(t, bootstrap, nil, "topic", "create", "thousand", "--partitions", "1000")
 }
 
-// codesOf calls run on many connections until the attack's time is over, and counts its results.
+// codesOf calls run on many connections, a number of times on each, until the attack's time is over. It returns the number of each result.
 func codesOf(t *testing.T, bootstrap string, connections, times int, run func(a *attacker, c, i int) string) string {
 	t.Helper()
 	var all sync.WaitGroup

@@ -100,7 +100,7 @@ func aheadTopic(t *testing.T, bootstrap string) {
 	harness.CLI(t, bootstrap, nil, "topic", "create", "ahead", "--partitions", "100")
 }
 
-// produceAhead has 2,000 idempotent producers on 100 connections send batches far ahead of their sequences. They read no answers of these.
+// produceAhead has 2,000 idempotent producers on 100 connections send batches far ahead of their sequences. The answers to these batches are not read.
 func produceAhead(t *testing.T, bootstrap string) string {
 	t.Helper()
 	var all sync.WaitGroup
@@ -138,8 +138,8 @@ func produceAhead(t *testing.T, bootstrap string) string {
 	return fmt.Sprintf("%d batches of 2,000 producers sent ahead, %d first batches refused", sent.Load(), refused.Load())
 }
 
-// endLarge has 20 transactions of 20,000 partitions each end at the same time. An end writes a marker to each partition, and each marker is an
-// extent: all together fill the metadata.
+// endLarge begins 20 transactions of 20,000 partitions each and ends them at the same time. An end writes a marker to each partition, and each
+// marker is an extent. Without a bound, the markers fill the extents of the virtual cluster.
 func endLarge(t *testing.T, bootstrap string) string {
 	t.Helper()
 	const topics, partitions = 2, 10_000

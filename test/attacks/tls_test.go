@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// untrusting is the TLS configuration of attackers. They have no authority.
+// untrusting returns the TLS configuration of attackers, which verify no certificate.
 func untrusting() *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the server under attack need not prove its name
 }
@@ -47,7 +47,7 @@ func crowd(t *testing.T, bootstrap string, connections int, run func(conn net.Co
 	return fmt.Sprintf("%d connections opened, %d as meant", min(opened.Load(), int64(connections)), kept.Load())
 }
 
-// stallHandshakes sends a ClientHello, half of the times without its last byte, and neither reads the answer nor continues.
+// stallHandshakes opens connections that send a ClientHello and then neither read nor write. Every second ClientHello lacks its last byte.
 func stallHandshakes(t *testing.T, bootstrap string) string {
 	t.Helper()
 	hello := clientHello()
@@ -71,7 +71,7 @@ func clientHello() []byte {
 	return first[:n]
 }
 
-// halfClose asks for records that do not come, or for an answer, and closes the connection's side to the server: of TLS alone, or of TCP too.
+// halfClose sends a Fetch that waits for 1 GiB of records, and closes the sending side of TLS. On every second connection, it closes that of TCP too.
 func halfClose(t *testing.T, bootstrap string) string {
 	t.Helper()
 	in := kmsg.NewPtrFetchRequest()
@@ -107,7 +107,7 @@ func handshakes(t *testing.T, bootstrap string) string {
 	})
 }
 
-// secureSilence has as many connections as are taken stay silent after the handshake and one request.
+// secureSilence opens up to 20,000 connections, which stay silent after the handshake and one request.
 func secureSilence(t *testing.T, bootstrap string) string {
 	t.Helper()
 	in := kmsg.NewPtrApiVersionsRequest()

@@ -2,28 +2,28 @@ package classic
 
 import "sync/atomic"
 
-// Budget bounds the bytes of the members of all groups that share it, as MaxBytes bounds those of one. The first smallMember bytes of each member
-// do not count. The nil Budget has no bound.
+// Budget bounds the bytes of the members of all groups of a coordinator, classic ones and those of the consumer protocol. MaxBytes bounds the members
+// of one group. The first smallMember bytes of each member do not count. A nil *Budget has no bound.
 type Budget struct {
 	limit int64
 	used  atomic.Int64
 }
 
-// NewBudget returns a budget of so many bytes.
+// NewBudget returns a budget with a limit in bytes.
 func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 
-// Used returns the bytes of all members.
+// Used returns the bytes of all members that count.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// hasRoom reports whether so many bytes more are within the bound. A number below zero always is.
+// hasRoom reports whether a number of further bytes is within the bound. A number of zero or less always is.
 func (b *Budget) hasRoom(bytes int) bool {
 	return b == nil || bytes <= 0 || b.used.Load()+int64(bytes) <= b.limit
 }
 
-// Fits reports whether a member may grow from a number of bytes to another one. It may always shrink.
+// Fits reports whether a member may change its bytes from before to after. A member may always shrink.
 func (b *Budget) Fits(before, after int) bool { return b.hasRoom(charge(after) - charge(before)) }
 
-// Replace counts a member of a number of bytes in place of one of another number. 0 is no member.
+// Replace counts after bytes of a member in place of before. 0 is no member.
 func (b *Budget) Replace(before, after int) { b.add(charge(after) - charge(before)) }
 
 // charge returns the bytes of a member that count in a Budget.

@@ -29,13 +29,13 @@ const (
 const (
 	// MaxProtocols bounds the protocols of a member.
 	MaxProtocols = 100
-	// MaxMemberBytes bounds the names and metadata of a member's protocols, and its assignment.
+	// MaxMemberBytes bounds the names and metadata of a member's protocols. It also bounds the member's assignment, separately.
 	MaxMemberBytes = 1 << 20
 	// smallMember is the part of each member, in bytes, that does not count in a Budget, so that large members keep no small one out.
 	smallMember = 4 << 10
 	// maxMemberPrefix bounds the part of a client ID or instance ID, in bytes, that a new member ID begins with.
 	maxMemberPrefix = 255
-	// MaxBytes bounds these of all members together: the group's record is one command of the log, of at most 16 MiB.
+	// MaxBytes bounds the bytes of all members of a group: the group's record is one command of the log, of at most 16 MiB.
 	MaxBytes = 14 << 20
 	// MemberOverhead is added for each member, beside its strings, protocols and assignment.
 	MemberOverhead = 128

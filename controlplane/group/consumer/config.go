@@ -49,7 +49,7 @@ type Config struct {
 	MemberLimit        func() int64 // metadata.LimitGroupMembers of the state, 0 for no bound; nil is none
 	Assignors          []string     // group.consumer.assignors, the default one first; default assignor.Names
 
-	Budget *classic.Budget // of the bytes of all groups; nil for no bound
+	Budget *classic.Budget // of the members of all groups, which classic groups share; nil for no bound
 
 	Migration         Migration     // group.consumer.migration.policy
 	ClassicMaxSize    int           // group.max.size, for a downgrade; 0 for no bound
@@ -59,7 +59,7 @@ type Config struct {
 	// NewMemberID makes an id for a member that brings none. No two calls may give the same.
 	NewMemberID func() string
 
-	// Log is told of members that come, leave and are fenced; nil for none.
+	// Log has lines about members that join, leave and are fenced; nil for none.
 	Log *zap.Logger
 }
 
@@ -76,7 +76,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate tells everything that is wrong at once.
+// Validate returns all faults at once.
 func (c Config) Validate() error {
 	var errs []error
 	if c.SessionTimeout <= 0 || c.HeartbeatInterval <= 0 || c.HeartbeatInterval >= c.SessionTimeout {
@@ -102,7 +102,7 @@ type Client = classic.Client
 
 // Catalogue is what the group sees of the cluster's topics, at one log index during a call.
 type Catalogue interface {
-	// Topic gives a topic's id and partition count.
+	// Topic returns a topic's id and partition count.
 	Topic(name string) (topic id.Topic, partitions int32, ok bool)
 	// TopicName is the name of a topic that exists.
 	TopicName(topic id.Topic) (name string, ok bool)

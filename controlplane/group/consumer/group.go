@@ -113,8 +113,7 @@ func (g *Group) Subscribed(topic string) bool {
 	return false
 }
 
-// put makes a member part of the group, in the place of old, which is nil for one that is new and may have another id
-// if a static member comes back.
+// put adds a member to the group, in place of old. old is nil for a new member. If a static member comes back, old may have another id.
 func (g *Group) put(old, m *member) {
 	g.useRegex(m.regex) // first, so that one which both use stays resolved
 	if old != nil {
@@ -129,7 +128,7 @@ func (g *Group) put(old, m *member) {
 	g.claim(m)
 }
 
-// drop takes a member out.
+// drop removes a member from the group.
 func (g *Group) drop(m *member) {
 	delete(g.members, m.id)
 	g.weigh(m.bytes, 0)
@@ -140,7 +139,7 @@ func (g *Group) drop(m *member) {
 	g.unuseRegex(m.regex)
 }
 
-// weigh counts a member of a number of bytes in place of one of another number.
+// weigh replaces the bytes of a member, before, by after, in the group's sum and in the budget.
 func (g *Group) weigh(before, after int) {
 	g.bytes += after - before
 	if g.stored {
@@ -148,7 +147,7 @@ func (g *Group) weigh(before, after int) {
 	}
 }
 
-// enterBudget has the members of a group that becomes stored count in the budget.
+// enterBudget marks the group as stored and adds its members to the budget. It does nothing if the group is stored already.
 func (g *Group) enterBudget() {
 	if g.stored {
 		return
@@ -159,7 +158,7 @@ func (g *Group) enterBudget() {
 	}
 }
 
-// leaveBudget takes the members out of the budget, for good.
+// leaveBudget removes the members from the budget. Later changes of the group count in no budget.
 func (g *Group) leaveBudget() {
 	if g.stored {
 		for _, m := range g.members {
@@ -169,7 +168,8 @@ func (g *Group) leaveBudget() {
 	g.cfg.Budget = nil
 }
 
-// checkBytes refuses a member that makes the group larger than a command of the log, or all groups larger than their budget.
+// checkBytes returns an error if a member grows and the group would exceed classic.MaxBytes, so that its record fits a command of the log, or
+// all groups their budget.
 func (g *Group) checkBytes(e entry) *Error {
 	before, after := 0, e.next.weight()
 	if e.found != nil {
@@ -215,7 +215,7 @@ func (g *Group) bump() {
 	g.dirtyHead = true
 }
 
-// flush gives what became dirty as one write; nothing if nothing did.
+// flush returns a step that writes the dirty head and members, or an empty step if there are none.
 func (g *Group) flush() step.Step {
 	if g.downgrade != nil {
 		return g.flushDowngrade()
@@ -242,7 +242,7 @@ func (g *Group) flush() step.Step {
 	return step.Step{Writes: []metadata.UpdateGroup{w}}
 }
 
-// answer gives a step with what became dirty and one answer.
+// answer returns the step of flush, with one answer added.
 func (g *Group) answer(fn func()) step.Step {
 	s := g.flush()
 	s.Answer(fn)
@@ -254,7 +254,7 @@ func (g *Group) log(message string, m *member, fields ...zap.Field) {
 		zap.String("instance", m.instance), zap.Int32("epoch", g.epoch))...)
 }
 
-// Unload takes the group out of its budget, before the group is thrown away. No request waits in a group of the consumer protocol.
+// Unload removes the group from its budget, before the coordinator drops the group. No request waits in a group of the consumer protocol.
 func (g *Group) Unload() step.Step {
 	g.leaveBudget()
 	return step.Step{}

@@ -62,7 +62,7 @@ type member struct {
 	bytes int // weight when the member became part of the group; 0 before
 }
 
-// weight returns about the bytes of the member, without its partitions.
+// weight returns the estimated bytes of the member that its client chose: all but its partitions.
 func (m *member) weight() int {
 	n := classic.MemberOverhead + len(m.id) + len(m.instance) + len(m.rack) + len(m.clientID) + len(m.clientHost) + len(m.regex) + len(m.assignor)
 	for _, topic := range m.topics {
