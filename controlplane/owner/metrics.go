@@ -61,7 +61,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		partitions: gauge(reg, "written_partitions", "Partitions that had a record, on the owner."),
 		bytes:      gauge(reg, "metadata_bytes", "Estimated memory of the state, on the owner and on each replica; a snapshot needs as much once more."),
 		share: gauge(reg, "metadata_share",
-			"Share of the bound of memory, extents or bundles not compacted that is used, the largest one; from 0.75 on commits are delayed, at 1 commits and new topics are refused."),
+			"Largest share used of the extents, the bundles not compacted, or the memory that topics, configs, groups, offsets and transactions do not use; from 0.75 on commits are delayed, at 1 commits and new topics are refused."),
 		producers: gauge(reg, "active_producers", "Idempotent producers that wrote within 24 hours, counted once per partition, on the owner."),
 		resting: gauge(reg, "resting_producers",
 			"Idempotent producers without a batch for 24 hours whose next sequence number is kept, counted once per partition, on the owner."),
