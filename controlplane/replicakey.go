@@ -36,6 +36,9 @@ func (k *replicaKey) learn(ctx context.Context, found string) error {
 		if found, err = k.create(ctx); err != nil {
 			return fmt.Errorf("make the key of replicas: %w", err)
 		}
+		if found == "" {
+			return fmt.Errorf("key of replicas in etcd, %s, is empty: remove it", k.name)
+		}
 	}
 	if found == k.get() {
 		return nil

@@ -1,6 +1,8 @@
 package metadata
 
 import (
+	"slices"
+
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -64,12 +66,19 @@ func GrowthOf(c Command) Growth {
 	return Growth{}
 }
 
+// PartitionsOf returns the number of partitions of an open transaction.
+func (s *machine) PartitionsOf(transactionalID string) int64 {
+	if t := s.transaction(transactionalID); t != nil && t.partitions != nil {
+		return int64(t.partitions.Len())
+	}
+	return 0
+}
+
 func catalogGrowth(bytes int64) Growth { return Growth{Bytes: bytes, Catalog: bytes} }
 
-// GrowthHere returns the growth of a command in this state, which is at most GrowthOf. It is negative for a group that shrinks. exists reports
-// whether the group or the transactional ID of the command exists. GrowthHere costs as much as the command. Commands that are
-// applied before this one may change its growth. GrowthHere returns GrowthOf for all commands but UpdateGroup, CommitOffsets without a
-// transaction, and InitTransaction.
+// GrowthHere returns the growth of a command in this state, which is at most GrowthOf. It is negative for groups and configs that shrink. exists reports
+// whether the group or the transactional ID of the command exists. GrowthHere costs as much as the command. Commands that are applied
+// before this one may change its growth. For offsets of a transaction, GrowthHere returns GrowthOf.
 func (s *machine) GrowthHere(c Command) (g Growth, exists bool) {
 	switch c := c.(type) {
 	case *UpdateGroup:
@@ -80,6 +89,22 @@ func (s *machine) GrowthHere(c Command) (g Growth, exists bool) {
 		var g *groupEntry
 		if g, exists = s.groups.Get(c.Group); exists && c.Transaction == nil {
 			return catalogGrowth(g.offsetsGrowth(c)), true
+		}
+	case *SetConfigs:
+		if old, changed, err := s.newConfigs(c); err == nil && len(old) > 0 {
+			return catalogGrowth(configWeight(changed) - configWeight(old)), false
+		}
+	case *AddPartitions:
+		if t := s.transaction(c.TransactionalID); t != nil {
+			added := *c
+			added.Partitions = slices.DeleteFunc(slices.Clone(c.Partitions), func(tp id.TopicPartition) bool { _, in := t.partition(tp); return in })
+			return GrowthOf(&added), true
+		}
+	case *AddOffsets:
+		if t := s.transaction(c.TransactionalID); t != nil {
+			if _, in := t.group(c.Group); in {
+				return Growth{}, true
+			}
 		}
 	case *InitTransaction:
 		if s.transaction(c.TransactionalID) != nil {

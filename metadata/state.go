@@ -63,6 +63,7 @@ type api interface {
 
 	Load() Load
 	GrowthHere(c Command) (g Growth, exists bool)
+	PartitionsOf(transactionalID string) int64
 	CleaningUp() bool
 	CleanupExtents() int64
 	ProducerLimit() int64

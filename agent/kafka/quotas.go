@@ -113,10 +113,11 @@ func quotaKey(parts []kmsg.AlterClientQuotasRequestEntryEntity) [sha256.Size]byt
 	for _, p := range parts {
 		of := sha256.Sum256([]byte(p.Type))
 		sum := string(of[:])
+		var named [sha256.Size]byte // zeros for the default
 		if p.Name != nil {
-			named := sha256.Sum256([]byte(*p.Name))
-			sum += string(named[:])
+			named = sha256.Sum256([]byte(*p.Name))
 		}
+		sum += string(named[:])
 		sums = append(sums, sum)
 	}
 	slices.Sort(sums)

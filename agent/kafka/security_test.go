@@ -131,3 +131,15 @@ func TestAlterUserSCRAMCredentials(t *testing.T) {
 	}
 	require.Equal(t, []string{" 93", "few 93", "gone 91", "good 35", "many 93", "odd 33", "twice 92"}, got)
 }
+
+// TestAlterClientQuotas_EntitiesDiffer: the default of users and clients is another entity than the user "client-id".
+func TestAlterClientQuotas_EntitiesDiffer(t *testing.T) {
+	type part = kmsg.AlterClientQuotasRequestEntryEntity
+	in := kmsg.NewPtrAlterClientQuotasRequest()
+	for _, entity := range [][]part{{{Type: "user"}, {Type: "client-id"}}, {{Type: "user", Name: kmsg.StringPtr("client-id")}}} {
+		in.Entries = append(in.Entries, kmsg.AlterClientQuotasRequestEntry{Entity: entity})
+	}
+	out := alterClientQuotas(nil, in)
+	require.Len(t, out.Entries, 2)
+	require.Zero(t, out.Entries[0].ErrorCode)
+}

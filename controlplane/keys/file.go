@@ -30,24 +30,28 @@ type File struct {
 	Set             *Set
 	Log             *zap.Logger
 
-	content []byte // content of the file at the last Load without an error, nil before
+	content []byte // content of the file at the last change of the Set, nil before
+	seen    []byte // content of the file at the newest Load
 	fault   string // error of the newest Load by Run, "" for none
 }
 
-// Load reads the file into the Set. If Load returns an error, the Set keeps the keys of the last Load without an error.
+// Load reads the file into the Set. A changed file is taken by the second Load that reads the same, because a program may be writing it. If Load
+// returns an error, the Set keeps the earlier keys.
 func (f *File) Load() error {
 	content, err := f.read()
 	if err != nil {
 		return err
 	}
-	if f.content != nil && bytes.Equal(content, f.content) {
-		return nil
+	before := f.seen
+	f.seen = content
+	if f.content != nil && (bytes.Equal(content, f.content) || !bytes.Equal(content, before)) {
+		return nil // nothing new, or a program may be writing the file
 	}
 	entries, err := f.parse(string(content))
 	if err != nil {
 		return err
 	}
-	if err := f.Set.Replace(f.Path, entries); err != nil {
+	if err := f.Set.Replace(f.Kind.String()+"s of "+f.Path, entries); err != nil {
 		return fmt.Errorf("%s: %w", f.Path, err)
 	}
 	if f.content != nil {
@@ -96,7 +100,7 @@ func (f *File) parse(content string) ([]Entry, error) {
 		case len(fields) != columns || !ok: // the line may hold a key, so it is not printed
 			return nil, fmt.Errorf("%s:%d: want %s", f.Path, n, want)
 		case e.Hash == accesskey.HashOf(""):
-			return nil, fmt.Errorf("%s:%d: the SHA-256 of no key", f.Path, n)
+			return nil, fmt.Errorf("%s:%d: %w", f.Path, n, ErrEmpty)
 		case f.Kind != Operator && !known[e.VirtualCluster]:
 			return nil, fmt.Errorf("%s:%d: virtual cluster %.249q is none of --virtual-cluster", f.Path, n, e.VirtualCluster)
 		case len(entries) == maxFileKeys:

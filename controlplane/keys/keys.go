@@ -56,6 +56,9 @@ type Grant struct {
 // Revoked returns a context that ends when the key is withdrawn.
 func (g *Grant) Revoked() context.Context { return g.revoked }
 
+// ErrEmpty is returned for the hash of no key.
+var ErrEmpty = errors.New("the SHA-256 of no key")
+
 // ErrTaken is returned for a key that would open two virtual clusters, or be of two kinds.
 var ErrTaken = errors.New("one key for two virtual clusters or of two kinds")
 
@@ -72,13 +75,17 @@ func NewSet() *Set {
 }
 
 // Replace makes entries the keys of a source, in place of the source's earlier ones. Grants that no source has any more are revoked. A key can
-// be in several sources. Replace returns ErrTaken and changes nothing if a key would have two different entries.
+// be in several sources. Replace returns ErrTaken and changes nothing if a key would have two different
+// entries. It returns ErrEmpty and changes nothing for the hash of no key.
 func (s *Set) Replace(source string, entries []Entry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := map[accesskey.Hash]Entry{}
 	add := func(all []Entry) error {
 		for _, e := range all {
+			if e.Hash == accesskey.HashOf("") {
+				return ErrEmpty
+			}
 			if other, ok := next[e.Hash]; ok && other != e {
 				return fmt.Errorf("key with SHA-256 %s...: %w: give each a key of its own", e.Hash, ErrTaken)
 			}

@@ -104,6 +104,7 @@ func TestFile_OfOperators(t *testing.T) {
 	require.NoError(t, f.Load())
 	require.Equal(t, keys.Entry{Hash: accesskey.HashOf("k"), Kind: keys.Operator}, f.Set.Grant("k").Entry)
 	write(line("one", "k"))
+	require.NoError(t, f.Load(), "a program may be writing")
 	require.ErrorContains(t, f.Load(), "keys:1: want the SHA-256 of a key in 64 hexadecimal digits")
 }
 
@@ -127,15 +128,42 @@ func TestFile_RunReadsAgain(t *testing.T) {
 		require.Len(t, logged.All(), 2, "each fault is logged once")
 
 		write(line("one", "l") + line("two", "m"))
-		time.Sleep(2 * time.Second)
+		time.Sleep(3 * time.Second)
 		require.Nil(t, f.Set.Grant("k"))
 		require.Error(t, k.Revoked().Err())
 		require.Equal(t, "two", f.Set.Grant("m").VirtualCluster)
 		write("")
-		time.Sleep(2 * time.Second)
+		time.Sleep(3 * time.Second)
 		require.Nil(t, f.Set.Grant("l"))
 		require.Equal(t, "keys were read again", logged.All()[3].Message)
 		cancel()
 		require.NoError(t, <-ended)
 	})
+}
+
+// TestFile_NamedAsAnotherSource: the path of a file is the name of another source.
+func TestFile_NamedAsAnotherSource(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("replicas", []byte(line("one", "k")), 0o600))
+	s := keys.NewSet()
+	f := &keys.File{Path: "replicas", Kind: keys.Agent, VirtualClusters: []string{"one"}, Set: s, Log: zap.NewNop()}
+	require.NoError(t, f.Load())
+	require.NoError(t, s.Replace("replicas", []keys.Entry{{Hash: accesskey.HashOf("r"), Kind: keys.Replica}})) // as replicaKey.learn
+	require.NoError(t, f.Load())
+	require.NotNil(t, s.Grant("r"))
+	require.NotNil(t, s.Grant("k"), "the keys of the file are withdrawn, and a further Load does not bring them back")
+}
+
+// TestFile_HalfWritten: a program writes the file in place, and a Load comes between truncation and write, or between two pages. No key is withdrawn.
+func TestFile_HalfWritten(t *testing.T) {
+	for _, half := range []string{"", line("one", "k"), line("one", "k") + "# the se"} {
+		f, write := file(t, line("one", "k")+line("one", "l"))
+		require.NoError(t, f.Load())
+		l := f.Set.Grant("l")
+		write(half)
+		_ = f.Load()
+		write(line("one", "k") + line("one", "l"))
+		require.NoError(t, f.Load())
+		require.NoError(t, l.Revoked().Err(), "%d bytes were written", len(half))
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
 
+	"github.com/freshet-io/freshet/internal/topicconfig"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/metalog"
 )
@@ -38,11 +39,11 @@ const (
 type upTo struct {
 	// catalog bounds the topics, configs, groups, offsets and transactions (metadata.Load.Catalog).
 	catalog float64
-	all     float64 // bounds the whole state
-	markers bool    // load.markers bounds the growth too
+	all     float64       // bounds the whole state
+	markers *atomic.Int64 // room for the markers of transactions, nil for no bound
 }
 
-// The bounds by kind of growth. The catalog takes at most 9/16 of MaxBytes, except for small configs of topics. So at least 7/16 are left
+// The bounds by kind of growth. The catalog takes at most 9/16 of MaxBytes, except for configs of retention. So at least 7/16 are left
 // to commits, which also use the memory that the catalog does not. When commits have filled MaxBytes, groups and offsets can still grow by
 // an eighth of MaxBytes.
 var (
@@ -51,7 +52,7 @@ var (
 	newGroups = upTo{catalog: 0.5, all: 1.125}         // and transactional IDs and configs
 	existing  = upTo{catalog: 0.5 * 1.125, all: 1.125} // groups and transactional IDs: their members, offsets and open transactions
 	markers   = upTo{catalog: 1, all: 1.125}           // of WriteTxnMarkers. Those of EndTransaction were reserved by AddPartitions
-	retention = upTo{catalog: 1.25, all: 1.25}         // small configs of topics, since a shorter retention makes room
+	retention = upTo{catalog: 1.25, all: 1.25}         // configs of topics by which they keep fewer records
 )
 
 // load holds the shares of the bounds that the state uses. The state takes memory on every replica, and time at a takeover.
@@ -64,7 +65,8 @@ type load struct {
 	bytes   atomic.Int64 // estimated memory
 	catalog atomic.Int64 // the catalog's part of bytes
 	empty   atomic.Int64 // partitions that never had a record
-	markers atomic.Int64 // room for further partitions of transactions, see markersRoom
+	markers atomic.Int64 // room for further partitions of large transactions, see markersRoom
+	few     atomic.Int64 // room for further partitions of other transactions
 	offsets atomic.Int64 // bytes of offsets that no limit of the state refuses
 	// warned is the level of the last warning: 0, halfOfBound or slowFrom. Only the apply goroutine uses it.
 	warned float64
@@ -92,7 +94,8 @@ func (o *Owner) weigh() {
 	o.load.bytes.Store(bytes)
 	o.load.catalog.Store(l.Catalog)
 	o.load.empty.Store(l.Empty)
-	o.load.markers.Store(o.markersRoom(&l, bytes))
+	o.load.markers.Store(o.markersRoom(&l, bytes, slowFrom))
+	o.load.few.Store(o.markersRoom(&l, bytes, fewUpTo))
 	share := max(extents, fresh, o.memoryShare(bytes, l.Catalog))
 	o.load.share.set(share)
 	o.load.extents.set(extents)
@@ -135,14 +138,14 @@ func (o *Owner) memoryShare(bytes, catalog int64) float64 {
 	return (float64(bytes) - kept) / (bound - kept)
 }
 
-// markersRoom returns the number of partitions that transactions can add before the markers of all open transactions take slowFrom of the
+// markersRoom returns the number of partitions that transactions can add before the markers of all open transactions take a share of the
 // extents, or of the memory left to commits.
-func (o *Owner) markersRoom(l *metadata.Load, bytes int64) int64 {
-	room := slowFrom*float64(o.cfg.MaxExtents) - float64(l.Extents)
+func (o *Owner) markersRoom(l *metadata.Load, bytes int64, share float64) int64 {
+	room := share*float64(o.cfg.MaxExtents) - float64(l.Extents)
 	if o.cfg.MaxBytes > 0 {
 		bound := float64(o.cfg.MaxBytes)
 		kept := min(float64(l.Catalog), existing.catalog*bound)
-		room = min(room, (slowFrom*(bound-kept)-(float64(bytes)-kept))/metadata.ExtentBytes)
+		room = min(room, (share*(bound-kept)-(float64(bytes)-kept))/metadata.ExtentBytes)
 	}
 	return int64(room) - l.Added
 }
@@ -181,16 +184,14 @@ func (o *Owner) admit(ctx context.Context, p *Proposal) error {
 		switch {
 		case c.Resource == metadata.ConfigBroker: // of the cluster: at most metadata.MaxConfigBytes
 			return nil
-		case c.Resource == metadata.ConfigTopic && metadata.GrowthOf(c).Bytes <= smallConfigs:
+		case c.Resource == metadata.ConfigTopic && makesRoom(c):
 			return o.admitGrowth(p, retention)
 		}
 		return o.admitGrowth(p, newGroups)
 	case *metadata.CommitOffsets, *metadata.InitTransaction:
 		return o.admitGrowth(p, newGroups)
 	case *metadata.AddPartitions:
-		to := existing
-		to.markers = len(c.Partitions) > fewPartitions
-		return o.admitGrowth(p, to)
+		return o.admitPartitions(p, c)
 	case *metadata.AddOffsets:
 		return o.admitGrowth(p, existing)
 	case *metadata.WriteMarkers:
@@ -199,17 +200,49 @@ func (o *Owner) admit(ctx context.Context, p *Proposal) error {
 	return nil
 }
 
-// fewPartitions is the largest number of partitions that AddPartitions adds without regard to load.markers. A larger command is refused if
-// the markers of all open transactions would then delay commits. A large request takes 4 bytes a partition, so a few requests could fill
-// the extents of the virtual cluster. With small requests, a client needs about as many as commits that fill the extents.
-const fewPartitions = 100
+// fewPartitions is the largest number of partitions of a transaction while commits are delayed. More are refused then, and before their markers
+// delay commits: a request of 4 bytes a partition would fill the extents of all clients. Few ones cost a client as much as commits do, and are
+// refused at fewUpTo.
+const (
+	fewPartitions = 100
+	fewUpTo       = 0.9375
+)
 
-// smallConfigs is the largest growth, in bytes, by configs of a topic that is admitted up to the bound retention.
-const smallConfigs = 1 << 10
+// admitPartitions reserves the growth of a transaction by partitions, or returns ErrOverloaded at a bound.
+func (o *Owner) admitPartitions(p *Proposal, c *metadata.AddPartitions) error {
+	to := existing
+	to.markers = &o.load.markers
+	if o.reserve(p, metadata.GrowthOf(c), to) == nil {
+		return nil
+	}
+	var growth metadata.Growth
+	var partitions int64
+	if _, ok := o.readLocked(func(s *metadata.State) {
+		growth, _ = s.GrowthHere(c)
+		partitions = s.PartitionsOf(c.TransactionalID)
+	}); !ok {
+		return ErrNotOwner
+	}
+	if partitions+growth.Added <= fewPartitions {
+		to.markers = &o.load.few
+	}
+	return o.reserve(p, growth, to)
+}
+
+// makesRoom reports whether a command sets nothing but configs by which a topic gives up records: a few bytes for each topic.
+func makesRoom(c *metadata.SetConfigs) bool {
+	for name := range c.Set {
+		switch name {
+		case topicconfig.RetentionMs, topicconfig.RetentionBytes, topicconfig.CleanupPolicy:
+		default:
+			return false
+		}
+	}
+	return metadata.GrowthOf(c).Bytes <= 512
+}
 
 // admitGrowth reserves the growth of a proposal, or returns ErrOverloaded at a bound. If the estimate from the command alone exceeds the bound,
-// admitGrowth asks the state, which knows that an overwritten offset is no growth. The state knows this of groups, offsets and transactional
-// IDs. An overwritten config counts as growth.
+// admitGrowth asks the state, which knows that an overwritten offset is no growth.
 func (o *Owner) admitGrowth(p *Proposal, to upTo) error {
 	growth := metadata.GrowthOf(p.cmd)
 	err := o.reserve(p, growth, to)
@@ -222,12 +255,16 @@ func (o *Owner) admitGrowth(p *Proposal, to upTo) error {
 	}
 	switch {
 	case growth.Bytes <= 0:
-		return nil
+		return o.queue.reserveAnew(p, metadata.GrowthOf(p.cmd).Bytes, o.cfg.MaxBytes/anewShare)
 	case exists:
 		return o.reserve(p, growth, existing)
 	}
 	return err
 }
+
+// anewShare is the part of MaxBytes that commands in flight can replace in the catalog at its bound, each at least once. Behind another command in
+// flight that removes what a command replaces, the command grows the state.
+const anewShare = 256
 
 // countRefusal counts an error that Enqueue or EnqueueRun returns instead of admitting a command.
 func (o *Owner) countRefusal(err error) {
@@ -242,8 +279,8 @@ func (o *Owner) countRefusal(err error) {
 // reserve reserves the growth of a proposal, or returns the ErrOverloaded of the bound that has no room.
 func (o *Owner) reserve(p *Proposal, growth metadata.Growth, to upTo) error {
 	r := room{bytes: math.MaxInt64, catalog: math.MaxInt64, markers: math.MaxInt64, empty: o.load.empty.Load()}
-	if to.markers {
-		r.markers = o.load.markers.Load()
+	if to.markers != nil {
+		r.markers = to.markers.Load()
 	}
 	if bound := float64(o.cfg.MaxBytes); bound > 0 {
 		r.bytes, r.catalog = int64(to.all*bound)-o.load.bytes.Load(), int64(to.catalog*bound)-o.load.catalog.Load()
@@ -272,7 +309,7 @@ func (o *Owner) admitCommit(ctx context.Context, p *Proposal) error {
 	case share <= slowFrom && o.reserve(p, growth, commits) == nil:
 		return nil
 	}
-	d := time.Duration(min(1, (share-slowFrom)/(1-slowFrom)) * float64(o.cfg.MaxDelay))
+	d := time.Duration(max(0, min(1, (share-slowFrom)/(1-slowFrom))) * float64(o.cfg.MaxDelay))
 	o.metrics.slowed.Add(d.Seconds())
 	timer := time.NewTimer(d)
 	defer timer.Stop()

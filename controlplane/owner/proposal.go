@@ -19,6 +19,7 @@ type Proposal struct {
 	size int
 	// growth is what the command may add to the state, as admitted; zero for commands that are always admitted.
 	growth metadata.Growth
+	anew   int64        // bytes that the command replaces in the catalog at its bound, see anewShare
 	came   time.Time    // into the queue, or before it
 	stay   atomic.Int32 // where it is
 	done   chan struct{}

@@ -23,7 +23,8 @@ type queue struct {
 	bytes  int64       // sum of the sizes of items; guarded by mu
 	// growth is the maximum growth of the state by admitted proposals that are not answered; guarded by mu.
 	growth metadata.Growth
-	closed bool // guarded by mu
+	anew   int64 // sum of Proposal.anew; guarded by mu
+	closed bool  // guarded by mu
 }
 
 func newQueue(bytes int64) *queue {
@@ -170,6 +171,18 @@ func (q *queue) reserve(growth metadata.Growth, r room) error {
 	return nil
 }
 
+// reserveAnew reserves the bytes that a command replaces without growth, or returns errCatalog if all such commands replace more than a bound.
+func (q *queue) reserveAnew(p *Proposal, bytes, bound int64) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.anew > 0 && q.anew+bytes > bound {
+		return errCatalog
+	}
+	p.anew = bytes
+	q.anew += bytes
+	return nil
+}
+
 // with returns all reserved growth, and this growth.
 func (q *queue) with(growth metadata.Growth) metadata.Growth {
 	q.mu.Lock()
@@ -196,6 +209,8 @@ func (q *queue) release(ps []*Proposal) {
 func (q *queue) releaseGrowth(ps ...*Proposal) {
 	for _, p := range ps {
 		q.growth = q.growth.Add(p.growth, -1)
+		q.anew -= p.anew
+		p.anew = 0
 	}
 }
 
