@@ -99,11 +99,11 @@ func TestOwner_ChangesWithoutGrowth(t *testing.T) {
 				f.must(command)
 				require.Equal(t, once, f.catalog())
 				f.must(&metadata.UpdateGroup{Group: "filler", Kind: metadata.GroupConsumer, Head: []byte("h")})
-				f.until(fill["groups"])
-				f.until(func(n int) metadata.Command {
+				_, _ = f.until(fill["groups"])
+				_, _ = f.until(func(n int) metadata.Command {
 					return &metadata.UpdateGroup{Group: "filler", Kind: metadata.GroupConsumer, Members: []metadata.GroupMember{{ID: fmt.Sprint(n), Value: []byte(longText)}}}
 				})
-				f.until(func(n int) metadata.Command { // the rest of the bound
+				_, _ = f.until(func(n int) metadata.Command { // the rest of the bound
 					return &metadata.UpdateGroup{Group: "filler", Kind: metadata.GroupConsumer, Members: []metadata.GroupMember{{ID: fmt.Sprint("s", n), Value: []byte("v")}}}
 				})
 				require.NoError(t, f.propose(command), "the command grows nothing")
@@ -137,7 +137,7 @@ func TestOwner_ReplacedOffsetsInFlight(t *testing.T) {
 		for n := range groups {
 			f.must(offsetsOf(fmt.Sprint("g", n), longText))
 		}
-		f.until(fill["groups"])
+		_, _ = f.until(fill["groups"])
 		f.must(&metadata.UpdateGroup{Group: "filler", Kind: metadata.GroupConsumer, Head: []byte{}})
 		grow := func(n int) metadata.Command {
 			return &metadata.UpdateGroup{Group: "filler", Kind: metadata.GroupConsumer, Members: []metadata.GroupMember{{ID: fmt.Sprint(n), Value: []byte(longText)}}}

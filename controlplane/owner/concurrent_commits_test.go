@@ -25,6 +25,7 @@ func TestAdmitCommit_Concurrent(t *testing.T) {
 }
 
 func concurrentCommits(t *testing.T) {
+	t.Helper()
 	var b commit.Builder
 	b.Reset(commit.Header{Submission: id.Submission{Session: 1, N: 1}, Bytes: 100})
 	for i := range 1000 {

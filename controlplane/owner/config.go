@@ -39,7 +39,7 @@ type Config struct {
 	// MaxBytes bounds the memory of the state (metadata.Load.MemoryBytes) and of commands in flight (metadata.GrowthOf). Half of it is
 	// for the catalog: topics, configs, groups, offsets and transactions (metadata.Load.Catalog). Beyond, new ones are refused, and at 9/16
 	// the growth of existing ones. From 3/4 of the memory that the catalog leaves, commits are delayed. At MaxBytes, commits, new topics and
-	// partitions are refused, and at 9/8 of it every other growth. Configs of topics up to 1 KiB, which may shorten retention, are
+	// partitions are refused, and at 9/8 of it every other growth. Configs of retention of topics are
 	// refused at 5/4, and configs of brokers never. 0 means no bound.
 	MaxBytes int64
 	MaxWait  time.Duration // of a command while groups are delayed; more is refused as by a full log: 10 s
