@@ -183,6 +183,51 @@ func TestConsumerGroup_ConversionsCountOnce(t *testing.T) {
 	})
 }
 
+// A classic member is several times as large in a consumer group, which also keeps the names of its topics one by one. A conversion beyond
+// the bound of all groups, or of one group, is refused and leaves the classic group unchanged.
+func TestConsumerGroup_ConversionsAreBounded(t *testing.T) {
+	s := kmsg.NewConsumerMemberMetadata()
+	for i := range 50_000 {
+		s.Topics = append(s.Topics, fmt.Sprintf("%c%c%02d", 'a'+i%26, 'a'+i/26%26, i/676))
+	}
+	metadata := s.AppendTo(nil)
+	for _, c := range []struct {
+		name        string
+		memberBytes int64
+		members     int
+		code        int16
+	}{
+		{"within the bounds", 2 << 20, 1, 0},
+		{"bound of all groups", 1 << 20, 1, kerr.CoordinatorLoadInProgress.Code},
+		{"bound of one group", 64 << 20, 15, kerr.GroupMaxSizeReached.Code},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, quick, func(w *world) {
+				w.memberBytes = c.memberBytes
+				w.changeOwner()
+				in := joinOf("g", 1, 1)
+				in.Protocols[0].Metadata = metadata
+				var waiting []func() (*kmsg.JoinGroupResponse, error)
+				for range c.members {
+					waiting = append(waiting, send[*kmsg.JoinGroupResponse](w, in, 3))
+				}
+				synctest.Wait()
+				for _, answer := range waiting { // the first members are to join again, and the others wait for them
+					if out, err := answer(); err == nil {
+						require.Zero(t, out.ErrorCode)
+					}
+				}
+				require.Equal(t, c.code, ask[*kmsg.ConsumerGroupHeartbeatResponse](w, joining("g", "m"), 1).ErrorCode)
+				want := "consumer"
+				if c.code != 0 {
+					want = "classic"
+				}
+				require.Equal(t, want, w.groupType("g"))
+			})
+		})
+	}
+}
+
 // groupType returns the type of a group in ListGroups.
 func (w *world) groupType(name string) string {
 	for _, g := range ask[*kmsg.ListGroupsResponse](w, kmsg.NewPtrListGroupsRequest(), 5).Groups {

@@ -15,19 +15,16 @@ func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 // Used returns the bytes of all members that count.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// hasRoom reports whether a number of further bytes is within the bound. A number of zero or less always is.
-func (b *Budget) hasRoom(bytes int) bool {
+// HasRoom reports whether a number of charged bytes more is within the bound. A number below zero always is.
+func (b *Budget) HasRoom(bytes int) bool {
 	return b == nil || bytes <= 0 || b.used.Load()+int64(bytes) <= b.limit
 }
 
-// Fits reports whether a member may change its bytes from before to after. A member may always shrink.
-func (b *Budget) Fits(before, after int) bool { return b.hasRoom(charge(after) - charge(before)) }
-
 // Replace counts after bytes of a member in place of before. 0 is no member.
-func (b *Budget) Replace(before, after int) { b.add(charge(after) - charge(before)) }
+func (b *Budget) Replace(before, after int) { b.add(Charge(after) - Charge(before)) }
 
-// charge returns the bytes of a member that count in a Budget.
-func charge(bytes int) int { return max(0, bytes-smallMember) }
+// Charge returns the bytes of a member that count in a Budget.
+func Charge(bytes int) int { return max(0, bytes-smallMember) }
 
 func (b *Budget) add(bytes int) {
 	if b != nil {

@@ -212,7 +212,7 @@ type roster struct {
 	instances map[string]string // of static members: instance id to member id
 	votes     map[string]int    // how many members know a protocol
 	joining   int               // members with a parked join
-	bytes     int               // of all members (member.weight)
+	bytes     int               // of all members (Member.Weight)
 	budget    *Budget           // nil for none
 }
 
@@ -248,7 +248,7 @@ func (r *roster) remove(m *member) {
 	}
 	r.count(m.Protocols, -1)
 	r.bytes -= m.bytes
-	r.budget.add(-charge(m.bytes))
+	r.budget.add(-Charge(m.bytes))
 	m.bytes = 0
 }
 
@@ -275,16 +275,16 @@ func (r *roster) count(protocols []Protocol, by int) {
 
 // weigh counts a member anew, after a change.
 func (r *roster) weigh(m *member) {
-	bytes := m.weight()
+	bytes := m.Weight()
 	r.bytes += bytes - m.bytes
-	r.budget.add(charge(bytes) - charge(m.bytes))
+	r.budget.add(Charge(bytes) - Charge(m.bytes))
 	m.bytes = bytes
 }
 
 // leaveBudget takes the roster out of its budget.
 func (r *roster) leaveBudget() {
 	for _, m := range r.list {
-		r.budget.add(-charge(m.bytes))
+		r.budget.add(-Charge(m.bytes))
 	}
 	r.budget = nil
 }

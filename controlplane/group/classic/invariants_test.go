@@ -16,8 +16,8 @@ func (g *Group) verify(t *testing.T) {
 	require.Empty(t, g.out.Answers)
 	joining, bytes, charged := 0, 0, 0
 	for _, m := range g.roster.list {
-		bytes += m.weight()
-		charged += charge(m.weight())
+		bytes += m.Weight()
+		charged += Charge(m.Weight())
 		require.Same(t, m, g.roster.byID[m.ID])
 		require.NotContains(t, g.pending, m.ID)
 		if m.join != nil {

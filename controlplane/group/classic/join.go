@@ -53,7 +53,7 @@ func (g *Group) Join(now time.Time, c Client, req *kmsg.JoinGroupRequest, reply 
 		g.refuseJoin(r, joinError(r.MemberID, codeUnknownMember))
 	case g.growth(r) > MaxBytes, g.atLimit(r):
 		g.refuseJoin(r, joinError(r.MemberID, codeGroupFull))
-	case !g.cfg.Budget.hasRoom(g.charge(r)):
+	case !g.cfg.Budget.HasRoom(g.charge(r)):
 		g.refuseJoin(r, joinError(r.MemberID, codeCoordinatorLoading))
 	default:
 		g.join(r)
@@ -90,8 +90,8 @@ func (g *Group) weights(r *joinRequest) (before, after int) {
 	if m := g.roster.byID[r.MemberID]; m != nil {
 		return m.bytes, m.bytes - protocolBytes(m.Protocols) + requestedBytes(r.Protocols)
 	}
-	joined := member{Member: Member{ID: r.client.ID, ClientID: r.client.ID, ClientHost: r.client.Host, Instance: r.InstanceID}}
-	return 0, joined.weight() + requestedBytes(r.Protocols)
+	joined := Member{ID: r.client.ID, ClientID: r.client.ID, ClientHost: r.client.Host, Instance: r.InstanceID}
+	return 0, joined.Weight() + requestedBytes(r.Protocols)
 }
 
 // growth returns the bytes of the group after a join.
@@ -103,7 +103,7 @@ func (g *Group) growth(r *joinRequest) int {
 // charge returns the bytes that a join adds to the budget.
 func (g *Group) charge(r *joinRequest) int {
 	before, after := g.weights(r)
-	return charge(after) - charge(before)
+	return Charge(after) - Charge(before)
 }
 
 // newMemberID returns an id that begins with the first bytes of a prefix. Client IDs have up to 32 KiB, and ids are kept before a member joins.

@@ -21,15 +21,6 @@ type member struct {
 	joinVersion, syncVersion int16
 }
 
-// weight returns about the bytes of the member.
-func (m *member) weight() int {
-	n := MemberOverhead + len(m.ID) + len(m.ClientID) + len(m.ClientHost) + protocolBytes(m.Protocols) + len(m.Assignment)
-	if m.Instance != nil {
-		n += len(*m.Instance)
-	}
-	return n
-}
-
 // waits tells whether the coordinator owes the member an answer, so that no heartbeats are to be expected.
 func (m *member) waits() bool { return !m.fresh && (m.join != nil || m.sync != nil) }
 

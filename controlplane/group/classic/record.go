@@ -41,6 +41,15 @@ type Member struct {
 	Assignment       []byte        // what the leader gave it; empty for none
 }
 
+// Weight returns about the bytes of the member.
+func (m *Member) Weight() int {
+	n := MemberOverhead + len(m.ID) + len(m.ClientID) + len(m.ClientHost) + protocolBytes(m.Protocols) + len(m.Assignment)
+	if m.Instance != nil {
+		n += len(*m.Instance)
+	}
+	return n
+}
+
 // Protocol is one way of assigning that a member can follow, with what it tells the leader about itself.
 type Protocol struct {
 	Name     string

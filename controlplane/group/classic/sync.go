@@ -74,17 +74,25 @@ func (g *Group) synced(id string) {
 }
 
 // fits returns the error of an assignment beyond a bound, 0 for none. Kafka answers UNKNOWN_SERVER_ERROR to the leader of a group whose record
-// it cannot write (GroupMetadataManager.classicGroupSyncToClassicGroup). At the bound of all groups, clients are to try again.
+// it cannot write (GroupMetadataManager.classicGroupSyncToClassicGroup). At the bound of all groups, clients are to try again. The assignments
+// replace those of the generation before. Each one counts in MaxBytes, even if the request has two for a member.
 func (g *Group) fits(assignments []kmsg.SyncGroupRequestGroupAssignment) (code int16) {
 	bytes, charged := g.roster.bytes, 0
+	for _, m := range g.roster.list {
+		bytes -= len(m.Assignment)
+	}
+	given := make(map[string]int, len(assignments))
 	for _, a := range assignments {
+		given[a.MemberID] = len(a.MemberAssignment)
 		bytes += len(a.MemberAssignment)
-		charged += charge(len(a.MemberAssignment))
 		if len(a.MemberAssignment) > MaxMemberBytes || bytes > MaxBytes {
 			return codeUnknownServer
 		}
 	}
-	if !g.cfg.Budget.hasRoom(charged) {
+	for _, m := range g.roster.list {
+		charged += Charge(m.bytes-len(m.Assignment)+given[m.ID]) - Charge(m.bytes)
+	}
+	if !g.cfg.Budget.HasRoom(charged) {
 		return codeCoordinatorGone
 	}
 	return 0

@@ -46,6 +46,7 @@ type Group struct {
 	wake time.Time // no timer is due before; may be too early
 
 	stored    bool // the group was written or read, and its members count in the budget
+	replaced  int  // charge of the classic group that the first write replaces
 	reset     bool // the next write replaces the stored group of this name
 	dirtyHead bool
 	dirty     map[string]struct{} // members whose stored value is to be written, or deleted if they are gone
@@ -168,19 +169,26 @@ func (g *Group) leaveBudget() {
 	g.cfg.Budget = nil
 }
 
-// checkBytes returns an error if a member grows and the group would exceed classic.MaxBytes, so that its record fits a command of the log, or
-// all groups their budget.
+// checkBytes returns an error if a member makes the group larger than a command of the log, or all groups larger than their budget. A group that
+// replaces a classic one is checked as a whole, because each member has its topics' names one by one beside its metadata.
 func (g *Group) checkBytes(e entry) *Error {
 	before, after := 0, e.next.weight()
 	if e.found != nil {
 		before = e.found.bytes
 	}
+	growth := classic.Charge(after) - classic.Charge(before)
+	if !g.stored {
+		growth -= g.replaced
+		for _, m := range g.members {
+			growth += classic.Charge(m.bytes)
+		}
+	}
 	switch {
-	case after <= before:
+	case g.stored && after <= before:
 		return nil
 	case g.bytes+after-before > classic.MaxBytes:
 		return fault(kerr.GroupMaxSizeReached, "The members of a group have at most %d bytes.", classic.MaxBytes)
-	case !g.cfg.Budget.Fits(before, after):
+	case !g.cfg.Budget.HasRoom(growth):
 		return fault(kerr.CoordinatorLoadInProgress, "The members of all groups take the memory that they may have.")
 	default:
 		return nil

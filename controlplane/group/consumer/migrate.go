@@ -132,6 +132,7 @@ func FromClassic(group string, cfg Config, now time.Time, r *classic.Record, cat
 			return refuse(reason)
 		}
 		g.put(nil, m)
+		g.replaced += classic.Charge(r.Members[i].Weight())
 		g.mark(m.id)
 		m.timers.session = now.Add(m.classicSession())
 		g.arm(m)
