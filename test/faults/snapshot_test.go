@@ -21,14 +21,16 @@ import (
 )
 
 const (
-	// hugeGroups and hugeGroupBytes come to 224 MiB in one transaction, more than a section of a snapshot has.
-	hugeGroups     = 7000
+	// hugeGroups and hugeGroupBytes come to 4 MiB in one transaction, more than metadata.MaxTransactionGroupBytes.
+	hugeGroups     = 128
 	hugeGroupBytes = 32 << 10
 	hugeRequests   = 16 // in flight
+	// logRequests write 140 MiB to the log, in which two snapshots of `freshet dev` are due.
+	logRequests = 4500
 )
 
-// TestDev_HugeTransaction has one client add thousands of groups with the longest names to one transaction, waits until
-// the log was trimmed behind two snapshots of that, and kills `freshet dev` with kill -9: it starts again with what it had.
+// TestDev_HugeTransaction has one client add as many groups with the longest names to one transaction as it takes, waits until the log was
+// trimmed behind two snapshots, and kills `freshet dev` with kill -9: it starts again with what it had.
 func TestDev_HugeTransaction(t *testing.T) {
 	t.Parallel()
 	d := harness.StartDev(t)
@@ -41,6 +43,7 @@ func TestDev_HugeTransaction(t *testing.T) {
 	t.Logf("%d groups added, %d refused", added, refused)
 	require.Positive(t, added)
 	require.Positive(t, refused, "the transaction is bounded")
+	fillLog(t, client)
 	require.Eventually(t, func() bool { return metric(t, d, "freshet_replica_snapshots_total") >= 2 }, time.Minute, 100*time.Millisecond)
 	require.Zero(t, metric(t, d, "freshet_replica_unsnapshottable"))
 
@@ -89,6 +92,31 @@ func addHugeGroups(t *testing.T, client *kgo.Client) (added, refused int) {
 		}
 	}
 	return added, refused
+}
+
+// fillLog sets a config of a topic again and again, 32,000 bytes each time.
+func fillLog(t *testing.T, client *kgo.Client) {
+	t.Helper()
+	requests, ctx := errgroup.WithContext(t.Context())
+	requests.SetLimit(hugeRequests)
+	for n := range logRequests {
+		requests.Go(func() error {
+			c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+			c.Name, c.Op = "follower.replication.throttled.replicas", kmsg.IncrementalAlterConfigOpSet
+			c.Value = kmsg.StringPtr(strings.TrimSuffix(strings.Repeat(fmt.Sprintf("%04d:1,", n), 32_000/7), ","))
+			r := kmsg.NewIncrementalAlterConfigsRequestResource()
+			r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, "kept"
+			r.Configs = append(r.Configs, c)
+			in := kmsg.NewPtrIncrementalAlterConfigsRequest()
+			in.Resources = append(in.Resources, r)
+			out, err := in.RequestWith(ctx, client)
+			if err != nil {
+				return fmt.Errorf("set config: %w", err)
+			}
+			return kerr.ErrorForCode(out.Resources[0].ErrorCode)
+		})
+	}
+	require.NoError(t, requests.Wait())
 }
 
 func addGroup(ctx context.Context, client *kgo.Client, p *kmsg.InitProducerIDResponse, n int) (int16, error) {
