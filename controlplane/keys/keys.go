@@ -49,6 +49,7 @@ type Entry struct {
 // Grant is what one key opens. It never changes.
 type Grant struct {
 	Entry
+	sources int // number of the key's sources, guarded by Set.mu
 	revoked context.Context
 	revoke  context.CancelFunc
 }
@@ -66,58 +67,70 @@ var ErrTaken = errors.New("one key for two virtual clusters or of two kinds")
 type Set struct {
 	mu      sync.RWMutex
 	grants  map[accesskey.Hash]*Grant
-	sources map[string][]Entry
+	sources map[string]map[accesskey.Hash]Entry
 }
 
 // NewSet returns an empty Set.
 func NewSet() *Set {
-	return &Set{grants: map[accesskey.Hash]*Grant{}, sources: map[string][]Entry{}}
+	return &Set{grants: map[accesskey.Hash]*Grant{}, sources: map[string]map[accesskey.Hash]Entry{}}
 }
 
 // Replace makes entries the keys of a source, in place of the source's earlier ones. Grants that no source has any more are revoked. A key can
 // be in several sources. Replace returns ErrTaken and changes nothing if a key would have two different
-// entries. It returns ErrEmpty and changes nothing for the hash of no key.
+// entries. It returns ErrEmpty and changes nothing for the hash of no key. It costs the keys of this source, before and after.
 func (s *Set) Replace(source string, entries []Entry) error {
+	next := make(map[accesskey.Hash]Entry, len(entries))
+	for _, e := range entries {
+		if e.Hash == accesskey.HashOf("") {
+			return ErrEmpty
+		}
+		if other, ok := next[e.Hash]; ok && other != e {
+			return taken(e.Hash)
+		}
+		next[e.Hash] = e
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := map[accesskey.Hash]Entry{}
-	add := func(all []Entry) error {
-		for _, e := range all {
-			if e.Hash == accesskey.HashOf("") {
-				return ErrEmpty
-			}
-			if other, ok := next[e.Hash]; ok && other != e {
-				return fmt.Errorf("key with SHA-256 %s...: %w: give each a key of its own", e.Hash, ErrTaken)
-			}
-			next[e.Hash] = e
-		}
-		return nil
-	}
-	if err := add(entries); err != nil {
-		return err
-	}
-	for name, others := range s.sources {
-		if name != source {
-			if err := add(others); err != nil {
-				return err
-			}
+	before := s.sources[source]
+	for hash, e := range next {
+		g := s.grants[hash]
+		if _, own := before[hash]; g != nil && g.Entry != e && (!own || g.sources > 1) {
+			return taken(hash)
 		}
 	}
-	s.sources[source] = entries
-	for hash, g := range s.grants {
-		if next[hash] != g.Entry {
-			g.revoke()
-			delete(s.grants, hash)
+	for hash, e := range before {
+		if g := s.grants[hash]; next[hash] != e {
+			if g.sources--; g.sources == 0 {
+				g.revoke()
+				delete(s.grants, hash)
+			}
 		}
 	}
 	for hash, e := range next {
-		if s.grants[hash] == nil {
-			g := &Grant{Entry: e}
-			g.revoked, g.revoke = context.WithCancel(context.Background())
-			s.grants[hash] = g
+		if before[hash] != e {
+			s.add(hash, e)
 		}
 	}
+	s.sources[source] = next
+	if len(next) == 0 {
+		delete(s.sources, source)
+	}
 	return nil
+}
+
+// add counts one more source of a key.
+func (s *Set) add(hash accesskey.Hash, e Entry) {
+	g := s.grants[hash]
+	if g == nil {
+		g = &Grant{Entry: e}
+		g.revoked, g.revoke = context.WithCancel(context.Background())
+		s.grants[hash] = g
+	}
+	g.sources++
+}
+
+func taken(hash accesskey.Hash) error {
+	return fmt.Errorf("key with SHA-256 %s...: %w: give each a key of its own", hash, ErrTaken)
 }
 
 // Grant returns the grant of a key, or nil if the key is unknown. The look-up is not in constant time. Its time depends on hashes alone, from which

@@ -3,8 +3,10 @@ package keys_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -46,6 +48,63 @@ func TestSet_Replace(t *testing.T) {
 	require.NoError(t, s.Replace("b", []keys.Entry{entry("m", "one")})) // a key of another virtual cluster is another grant
 	require.Error(t, m.Revoked().Err())
 	require.Equal(t, "one", s.Grant("m").VirtualCluster)
+}
+
+// TestSet_RandomSources compares a Set with its sources kept apart, over random changes.
+func TestSet_RandomSources(t *testing.T) {
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		s, model := keys.NewSet(), map[string][]keys.Entry{}
+		for range 200 {
+			source := string(rune('a' + r.IntN(3)))
+			var entries []keys.Entry
+			for range r.IntN(4) {
+				entries = append(entries, entry(strconv.Itoa(r.IntN(6)), strconv.Itoa(r.IntN(2))))
+			}
+			want, clash := map[accesskey.Hash]keys.Entry{}, false
+			for _, all := range append(others(model, source), entries) {
+				for _, e := range all {
+					other, ok := want[e.Hash]
+					clash = clash || ok && other != e
+					want[e.Hash] = e
+				}
+			}
+			before := map[string]*keys.Grant{}
+			for k := range 6 {
+				before[strconv.Itoa(k)] = s.Grant(strconv.Itoa(k))
+			}
+			err := s.Replace(source, entries)
+			require.Equal(t, clash, err != nil, "seed %d: %v", seed, err)
+			if !clash {
+				model[source] = entries
+			}
+			for k, g := range before {
+				now := s.Grant(k)
+				if clash {
+					require.Same(t, g, now, "seed %d", seed)
+					continue
+				}
+				e, ok := want[accesskey.HashOf(k)]
+				require.Equal(t, ok, now != nil, "seed %d", seed)
+				if ok {
+					require.Equal(t, e, now.Entry, "seed %d", seed)
+				}
+				if g != nil {
+					require.Equal(t, g != now, g.Revoked().Err() != nil, "seed %d", seed)
+					require.Equal(t, ok && g.Entry == e, g == now, "seed %d", seed)
+				}
+			}
+		}
+	}
+}
+
+func others(model map[string][]keys.Entry, source string) (all [][]keys.Entry) {
+	for name, entries := range model {
+		if name != source {
+			all = append(all, entries)
+		}
+	}
+	return all
 }
 
 func line(name, key string) string {
