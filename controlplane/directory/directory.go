@@ -1,7 +1,11 @@
-// Package directory maps the names of virtual clusters to their cluster ids, in etcd. Keys, under the etcd prefix:
+// Package directory has the virtual clusters in etcd: the cluster id of each name, and the Spec of each virtual cluster that the settings of
+// control planes do not name. Keys, under the etcd prefix:
 //
 //	+clusters/<name>      the cluster id, as text
+//	+specs/<cluster id>   a Spec, as JSON of at most 64 KiB (testdata/spec.golden)
 //	+peers/<cluster id>   the secret by which the agents of the cluster know each other: 52 characters, A to Z and 2 to 7
+//
+// Create stores a name and its Spec together, so names are unique over both sources.
 //
 // All other data of a virtual cluster is stored under its id, in etcd and in the bucket. The name is for people alone. A new cluster
 // never finds data of an earlier one of its name.

@@ -100,6 +100,9 @@ func (s Settings) Text(name string) string {
 	return value
 }
 
+// Texts returns the canonical text of each config that was set, by name.
+func (s Settings) Texts() map[string]string { return maps.Clone(s.set) }
+
 // Clone gives a copy that later changes do not reach.
 func (s Settings) Clone() Settings { return Settings{maps.Clone(s.set)} }
 
