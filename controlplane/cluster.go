@@ -36,9 +36,9 @@ import (
 
 // cluster is one virtual cluster on this replica.
 type cluster struct {
-	name      string
-	expected  string // cluster id in the agent keys, "" without one
+	spec      *directory.Spec
 	cfg       *Config
+	statuses  *statuses
 	registry  *registry
 	store     *probe.Watch
 	directory directory.Directory
@@ -54,23 +54,20 @@ type cluster struct {
 	stopped   atomic.Bool                // ended by itself
 }
 
-// stored is what works on the keys and objects of a cluster id.
+// stored has the parts that work on the keys and objects of a cluster id.
 type stored struct {
 	replica *replica.Replica
 	work    *lifecycle.Lifecycle
 	bucket  *bucketCheck
 }
 
-func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
-	expected, err := vc.clusterID()
-	if err != nil {
-		return nil, err
-	}
+func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 	built := &cluster{
-		name: vc.Name, expected: expected, cfg: &c.cfg, registry: c.registry, store: c.store, log: c.cfg.Log.With(zap.String("virtual_cluster", vc.Name)),
+		spec: spec, cfg: &c.cfg, statuses: c.statuses, registry: c.registry, store: c.store, log: c.cfg.Log.With(zap.String("virtual_cluster", spec.Name)),
 		directory: directory.Directory{Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix},
-		metrics:   prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": vc.Name}, c.cfg.Registry),
+		metrics:   prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": spec.Name}, c.cfg.Registry),
 	}
+	var err error
 	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, MaxExtents: c.cfg.Bounds().PlannedExtents, StoreTime: c.cfg.Bucket.Now, Log: built.log, Registerer: built.metrics})
 	if err != nil {
 		return nil, err
@@ -83,18 +80,18 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 		Slows: func() bool { o := built.owner(); return o != nil && o.Slows() }, Log: built.log, Registerer: built.metrics,
 	})
 	queue := new(pattern.Queue)
-	groups := group.Config{Settings: group.SettingsOf(vc.Broker), Log: built.log, Registerer: built.metrics, Patterns: queue, MemberBytes: c.cfg.Bounds().MemberBytes}
+	groups := group.Config{Settings: group.SettingsOf(spec.Broker), Log: built.log, Registerer: built.metrics, Patterns: queue, MemberBytes: c.cfg.Bounds().MemberBytes}
 	limits := c.cfg.Limits
 	limits.ForwardBytes = cmp.Or(limits.ForwardBytes, c.cfg.Bounds().ForwardBytes)
 	built.sessions = session.NewCluster(session.ClusterConfig{
-		Name: vc.Name, BundlePrefix: BundlePrefix, Locator: built, Limits: limits, Answers: c.answers,
+		Name: spec.Name, BundlePrefix: BundlePrefix, Locator: built, Limits: limits, Answers: c.answers,
 		NewForwards: func(o *owner.Owner, spawn session.Spawn) session.Forwards {
 			f := newForwards(spawn)
-			topics := admin.New(admin.Config{DefaultPartitions: vc.DefaultPartitions, Broker: vc.Broker, UndeleteMs: c.cfg.Lifecycle.UndeleteMs(), Log: built.log}, o)
+			topics := admin.New(admin.Config{DefaultPartitions: spec.DefaultPartitions, Broker: spec.Broker, UndeleteMs: c.cfg.Lifecycle.UndeleteMs(), Log: built.log}, o)
 			built.topics.Store(topics)
 			f.handle(topics)
 			f.handle(offsetslog.New(o))
-			f.handle(txn.New(txn.Config{MaxTimeout: vc.Broker.Duration(brokerconfig.TransactionMaxTimeoutMs), Log: built.log, Patterns: queue}, o))
+			f.handle(txn.New(txn.Config{MaxTimeout: spec.Broker.Duration(brokerconfig.TransactionMaxTimeoutMs), Log: built.log, Patterns: queue}, o))
 			if coordinator, err := group.New(groups, o, spawn); err == nil {
 				f.start(coordinator)
 			} else {
@@ -113,7 +110,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 	return built, nil
 }
 
-// open builds what works on the keys and objects of the cluster's id.
+// open builds the parts that work on the keys and objects of the cluster's id.
 func (c *cluster) open(clusterID string) (*stored, error) {
 	metadataLog, err := etcdlog.Open(etcdlog.Config{
 		Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, ClusterID: clusterID,
@@ -125,7 +122,7 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 	s := &stored{}
 	s.bucket = &bucketCheck{
 		bucket: c.cfg.Bucket, gate: marker.NewGate(c.cfg.Bucket), location: c.cfg.BucketLocation, etcdPrefix: c.cfg.EtcdPrefix,
-		virtualCluster: c.name, log: c.log, metalog: metadataLog, failed: c.store.NoteFailure,
+		virtualCluster: c.spec.Name, log: c.log, metalog: metadataLog, failed: c.store.NoteFailure,
 		clusterID: func() string { return s.replica.ClusterID() }, owner: func() *owner.Owner { return s.replica.Owner() },
 	}
 	s.work, err = lifecycle.New(lifecycle.Config{
@@ -154,7 +151,7 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 	return s, nil
 }
 
-// beside runs what runs beside the owner, until ctx ends.
+// beside runs the work beside the owner until ctx ends.
 func (c *cluster) beside(ctx context.Context, work *lifecycle.Lifecycle, t replica.Tenure) {
 	var others sync.WaitGroup
 	defer others.Wait()
@@ -204,6 +201,7 @@ func (c *cluster) operator() operator.Cluster {
 		Writers: func() (any, error) { return c.writers.List() },
 		Agents:  c.sessions.Agents,
 		Located: func() (id, address string, err error) { return c.Owner(context.Background()) },
+		Status:  func(ctx context.Context) *operator.Status { return c.statuses.of(ctx, c) },
 	}
 }
 
@@ -217,7 +215,7 @@ var errNotCompared = errors.New("the bucket's cluster id has not been compared y
 
 func (c *cluster) ready(works <-chan struct{}) error {
 	if c.stopped.Load() {
-		return fmt.Errorf("virtual cluster %s: stopped on this replica", c.name)
+		return fmt.Errorf("virtual cluster %s: stopped on this replica", c.spec.Name)
 	}
 	stored := c.stored.Load()
 	if stored == nil {
@@ -226,13 +224,13 @@ func (c *cluster) ready(works <-chan struct{}) error {
 			fault = c.registry.health.explainRequest(*learning)
 		}
 		fault = cmp.Or(c.registry.health.fault(), fault)
-		return fmt.Errorf("virtual cluster %s: %w: %w", c.name, errNoOwner, fault)
+		return fmt.Errorf("virtual cluster %s: %w: %w", c.spec.Name, errNoOwner, fault)
 	}
 	if _, ok := stored.replica.Located(); ok {
 		select {
 		case <-works:
 			if !stored.bucket.marked() {
-				return fmt.Errorf("virtual cluster %s: %w", c.name, errNotCompared)
+				return fmt.Errorf("virtual cluster %s: %w", c.spec.Name, errNotCompared)
 			}
 		default: // a store that is away is no reason
 		}
@@ -240,16 +238,16 @@ func (c *cluster) ready(works <-chan struct{}) error {
 	}
 	// A replica waits for the registry before its first round.
 	if fault := cmp.Or(c.registry.health.explain(stored.replica.Fault()), c.registry.health.fault()); fault != nil {
-		return fmt.Errorf("virtual cluster %s: %w: %w", c.name, errNoOwner, fault)
+		return fmt.Errorf("virtual cluster %s: %w: %w", c.spec.Name, errNoOwner, fault)
 	}
-	return fmt.Errorf("virtual cluster %s: %w", c.name, errNoOwner)
+	return fmt.Errorf("virtual cluster %s: %w", c.spec.Name, errNoOwner)
 }
 
 // warning returns a fault that the replica works with, "" if there is none.
 func (c *cluster) warning() string {
 	if stored := c.stored.Load(); stored != nil {
 		if differ := stored.replica.ClockWarning(); differ != "" {
-			return "virtual cluster " + c.name + ": " + differ
+			return "virtual cluster " + c.spec.Name + ": " + differ
 		}
 	}
 	return ""
@@ -264,7 +262,7 @@ func (c *cluster) run(ctx context.Context, works <-chan struct{}) error {
 	}
 	c.stopped.Store(err != nil)
 	if err != nil {
-		return fmt.Errorf("virtual cluster %s: %w", c.name, err)
+		return fmt.Errorf("virtual cluster %s: %w", c.spec.Name, err)
 	}
 	return nil
 }
@@ -278,20 +276,20 @@ const (
 // errOtherCluster is returned for agent keys with the id of another cluster.
 var errOtherCluster = errors.New("keys of another cluster")
 
-// identify learns the cluster's id and opens what is stored under it. It repeats attempts that etcd does not answer, until ctx
+// identify learns the cluster's id and opens its log and objects. It repeats attempts that etcd does not answer, until ctx
 // ends, and then returns nil and no error.
 func (c *cluster) identify(ctx context.Context) (*stored, error) {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, identifyTimeout)
-		clusterID, err := c.directory.Resolve(attempt, c.name)
-		if err == nil && (c.expected == "" || clusterID == c.expected) {
+		clusterID, err := c.directory.Resolve(attempt, c.spec.Name)
+		if err == nil && (c.spec.ID == "" || clusterID == c.spec.ID) {
 			err = c.registry.secrets.follow(attempt, c.directory, clusterID, c.sessions.SetPeerSecret)
 		}
 		cancel()
 		switch {
-		case err == nil && c.expected != "" && clusterID != c.expected:
+		case err == nil && c.spec.ID != "" && clusterID != c.spec.ID:
 			err = fmt.Errorf("keys are of cluster %s, but the cluster id is %s: %w: make a key with `freshet key create --cluster-id %s`",
-				c.expected, clusterID, errOtherCluster, clusterID)
+				c.spec.ID, clusterID, errOtherCluster, clusterID)
 			c.log.Error("virtual cluster stops: its keys belong to another cluster", zap.Error(err))
 			return nil, err
 		case err == nil:
@@ -318,7 +316,7 @@ func (c *cluster) identify(ctx context.Context) (*stored, error) {
 	}
 }
 
-// serve follows and owns what is stored, until ctx ends.
+// serve follows and owns the state until ctx ends.
 func (c *cluster) serve(ctx context.Context, s *stored, works <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

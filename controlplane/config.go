@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/keys"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
@@ -238,17 +239,26 @@ func (c *Config) Validate() error {
 
 // keys returns the keys in the settings.
 func (c *Config) keys() (all []keys.Entry) {
-	add := func(kind keys.Kind, virtualCluster string, given []string) {
-		for _, key := range given {
-			all = append(all, keys.Entry{Hash: accesskey.HashOf(key), Kind: kind, VirtualCluster: virtualCluster})
-		}
-	}
 	for _, vc := range c.VirtualClusters {
-		add(keys.Agent, vc.Name, vc.AgentKeys)
-		add(keys.ReadOnly, vc.Name, vc.ReadOnlyKeys)
+		all = append(all, vc.spec().Entries()...)
 	}
-	add(keys.Operator, "", c.OperatorKeys)
+	for _, key := range c.OperatorKeys {
+		all = append(all, keys.Entry{Hash: accesskey.HashOf(key), Kind: keys.Operator})
+	}
 	return all
+}
+
+// spec returns the description of the virtual cluster, with the cluster id in its keys if clusterID returns no error.
+func (vc *VirtualCluster) spec() *directory.Spec {
+	s := &directory.Spec{Name: vc.Name, State: directory.Active, DefaultPartitions: vc.DefaultPartitions, Broker: vc.Broker}
+	s.ID, _ = vc.clusterID() // Validate has reported the error
+	for _, key := range vc.AgentKeys {
+		s.Keys = append(s.Keys, directory.Key{Hash: accesskey.HashOf(key), Kind: keys.Agent})
+	}
+	for _, key := range vc.ReadOnlyKeys {
+		s.Keys = append(s.Keys, directory.Key{Hash: accesskey.HashOf(key), Kind: keys.ReadOnly})
+	}
+	return s
 }
 
 // clusterID returns the cluster id in the keys, or "" if none has one. It returns an error for a malformed key, and for keys of two cluster

@@ -34,7 +34,7 @@ type ControlPlane struct {
 	grpc     *grpc.Server
 	http     *adminhttp.Server
 	registry *registry
-	clusters []*cluster
+	clusters clusters
 	answers  *session.Answers // of all clusters
 	store    *probe.Watch
 	statuses *statuses
@@ -97,27 +97,22 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	}
 	c.cfg.Log = explaining(c.cfg.Log, c.registry.health.explain)
 	c.answers = session.NewAnswers(c.cfg.memory())
-	operated := operator.Config{Open: operatorOpens(set), Clusters: map[string]operator.Cluster{}, Forwarder: operator.NewForwarder(c.cfg.ReplicaTLS)}
+	operated := operator.Config{Open: operatorOpens(set), Cluster: c.clusters.operator, Forwarder: operator.NewForwarder(c.cfg.ReplicaTLS)}
 	c.statuses = &statuses{
 		plane: c, began: time.Now(), forwarder: operated.Forwarder,
 		peers: newPeers(c.registry, c.cfg.ReplicaTLS),
 	}
-	var sides []*session.Cluster
 	for _, vc := range c.cfg.VirtualClusters {
-		built, err := c.newCluster(vc)
+		built, err := c.newCluster(vc.spec())
 		if err != nil {
 			return fmt.Errorf("virtual cluster %s: %w", vc.Name, err)
 		}
-		c.clusters = append(c.clusters, built)
-		sides = append(sides, built.sessions)
-		calls := built.operator()
-		calls.Status = func(ctx context.Context) *operator.Status { return c.statuses.of(ctx, built) }
-		operated.Clusters[vc.Name] = calls
+		c.clusters.add(built)
 	}
 	unknown := newStrangers(maxStrangers, c.cfg.Log, c.cfg.Registry)
 	c.socket = unknown.Listener(c.socket)
 	c.grpc = grpc.NewServer(append(session.ServerOptions(set, unknown.TLS(c.cfg.TLS), c.cfg.Log), unknown.options()...)...)
-	api.RegisterControlPlaneServer(c.grpc, session.NewServer(sides...))
+	api.RegisterControlPlaneServer(c.grpc, session.NewServer(c.clusters.session))
 	api.RegisterReplicasServer(c.grpc, replicaServer{replica: c.cfg.ReplicaID, version: c.cfg.Version, http: c.httpAddress, began: c.statuses.began})
 	api.RegisterOperatorsServer(c.grpc, operator.NewServer(operated))
 	if c.cfg.HTTPListen == "none" {
@@ -215,7 +210,7 @@ func (c *ControlPlane) Close() {
 // could take no snapshot. Its errors name the cause.
 func (c *ControlPlane) Ready() error {
 	errs := []error{c.store.Refused()}
-	for _, built := range c.clusters {
+	for _, built := range c.clusters.all() {
 		errs = append(errs, c.readyCluster(built))
 	}
 	return errors.Join(errs...)
@@ -242,7 +237,7 @@ func (c *ControlPlane) Warnings() []string {
 	if fault := c.registry.health.fault(); fault != nil && c.Ready() == nil { // else Ready names it
 		all = append(all, fault.Error())
 	}
-	for _, built := range c.clusters {
+	for _, built := range c.clusters.all() {
 		if warning := built.warning(); warning != "" {
 			all = append(all, warning)
 		}
@@ -337,9 +332,10 @@ func (c *ControlPlane) runClusters(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
-	errs := make([]error, len(c.clusters))
+	all := c.clusters.all()
+	errs := make([]error, len(all))
 	var running sync.WaitGroup
-	for i, built := range c.clusters {
+	for i, built := range all {
 		running.Go(func() { errs[i] = built.run(ctx, c.store.Works()) })
 	}
 	running.Wait()

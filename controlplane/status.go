@@ -47,7 +47,7 @@ type look struct {
 // of returns the status of a virtual cluster. It takes little more than statusTimeout at most.
 func (s *statuses) of(ctx context.Context, c *cluster) *operator.Status {
 	cfg := &s.plane.cfg
-	status := &operator.Status{VirtualCluster: c.name, Replica: cfg.ReplicaID, Agents: []session.AgentInfo{}, Findings: []operator.Finding{}}
+	status := &operator.Status{VirtualCluster: c.spec.Name, Replica: cfg.ReplicaID, Agents: []session.AgentInfo{}, Findings: []operator.Finding{}}
 	var asked sync.WaitGroup
 	asked.Go(func() { status.Etcd = s.shared().etcd })
 	asked.Go(func() { status.Store = s.store(ctx) })
@@ -88,9 +88,9 @@ func (s *statuses) find(status *operator.Status, c *cluster) {
 			status.Add(operator.AboutReplica, s.plane.cfg.Advertise, self+unready.Error(), unknown)
 		}
 	case unready == nil || etcdFault:
-		status.Add(operator.AboutOwner, c.name, "virtual cluster "+c.name+" has no owner", unknown)
+		status.Add(operator.AboutOwner, c.spec.Name, "virtual cluster "+c.spec.Name+" has no owner", unknown)
 	default:
-		status.Add(operator.AboutOwner, c.name, unready.Error(), unknown)
+		status.Add(operator.AboutOwner, c.spec.Name, unready.Error(), unknown)
 	}
 	if warning := c.warning(); warning != "" {
 		status.Add(operator.AboutClock, s.plane.cfg.Advertise, self+warning, unknown)
@@ -218,7 +218,7 @@ func (s *statuses) askOwner(ctx context.Context, c *cluster) (*session.AgentList
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	status, body, err := s.forwarder.Get(ctx, owner.Address, c.registry.replicaKey(), operator.Prefix+c.name+"/agents")
+	status, body, err := s.forwarder.Get(ctx, owner.Address, c.registry.replicaKey(), operator.Prefix+c.spec.Name+"/agents")
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("ask the owner, replica %s at %s: %w", owner.Replica, owner.Address, err)

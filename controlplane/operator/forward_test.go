@@ -61,7 +61,7 @@ func beside(address string, secure *tls.Config) operator.Config {
 	return operator.Config{
 		Open:      func(_, key string, _ bool) bool { return key == "secret" },
 		Forwarder: operator.NewForwarder(secure),
-		Clusters: map[string]operator.Cluster{"vc": {
+		Cluster: served(map[string]operator.Cluster{"vc": {
 			Owner: func() *owner.Owner { return nil },
 			Located: func() (string, string, error) {
 				switch address {
@@ -72,7 +72,7 @@ func beside(address string, secure *tls.Config) operator.Config {
 				}
 				return "r2", address, nil
 			},
-		}},
+		}}),
 	}
 }
 

@@ -65,8 +65,9 @@ type Cluster struct {
 // Config of a Handler.
 type Config struct {
 	// Open reports whether a key opens a virtual cluster to operators, or with readOnly one of its calls that read-only keys suffice for.
-	Open     func(virtualCluster, key string, readOnly bool) bool
-	Clusters map[string]Cluster
+	Open func(virtualCluster, key string, readOnly bool) bool
+	// Cluster returns a virtual cluster by name. ok reports whether this replica has it.
+	Cluster func(name string) (c Cluster, ok bool)
 	// Forwarder takes calls to the owner; nil: the handler forwards none.
 	Forwarder *Forwarder
 }
@@ -185,7 +186,7 @@ func (c *Config) serve(
 func (c *Config) open(w http.ResponseWriter, r *http.Request, readOnly bool) (cluster Cluster, key string, ok bool) {
 	name := r.PathValue("cluster")
 	key, _ = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	cluster, ok = c.Clusters[name]
+	cluster, ok = c.Cluster(name)
 	if ok = c.Open(name, key, readOnly) && ok; !ok {
 		refuse(w, http.StatusUnauthorized, errWrongKey)
 	}

@@ -40,6 +40,14 @@ type asked struct {
 	ask    func(method, path, key string) (int, map[string]any)
 }
 
+// served returns the look-up of the virtual clusters by name.
+func served(all map[string]operator.Cluster) func(name string) (operator.Cluster, bool) {
+	return func(name string) (operator.Cluster, bool) {
+		c, ok := all[name]
+		return c, ok
+	}
+}
+
 // owned runs fn with a handler beside an owner.
 func owned(t *testing.T, fn func(x asked)) {
 	t.Helper()
@@ -61,7 +69,7 @@ func owned(t *testing.T, fn func(x asked)) {
 			Open: func(cluster, key string, readOnly bool) bool {
 				return cluster == "vc" && (key == "secret" || key == "reader" && readOnly) || key == "both"
 			},
-			Clusters: map[string]operator.Cluster{
+			Cluster: served(map[string]operator.Cluster{
 				"vc": {
 					Owner:   func() *owner.Owner { return o },
 					Topics:  func() *admin.APIs { return topics },
@@ -79,7 +87,7 @@ func owned(t *testing.T, fn func(x asked)) {
 					Writers: func() (any, error) { return nil, owner.ErrNotOwner },
 				},
 				"away": {Owner: func() *owner.Owner { return nil }, Located: func() (string, string, error) { return "", "", nil }},
-			},
+			}),
 			Forwarder: operator.NewForwarder(nil),
 		}
 		handler := operator.Handler(cfg)

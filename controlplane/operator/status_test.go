@@ -17,9 +17,9 @@ import (
 // A replica that is not the owner answers for itself and does not forward.
 func TestHandler_StatusOfAnyReplica(t *testing.T) {
 	cfg := beside("127.0.0.1:1", nil)
-	cluster := cfg.Clusters["vc"]
+	cluster, _ := cfg.Cluster("vc")
 	cluster.Status = func(context.Context) *operator.Status { return &operator.Status{VirtualCluster: "vc", Replica: "r1"} }
-	cfg.Clusters["vc"] = cluster
+	cfg.Cluster = served(map[string]operator.Cluster{"vc": cluster})
 	code, body := call(t, cfg, http.MethodGet, "/v1/clusters/vc/status")
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, body, `{"virtual_cluster":"vc","replica":"r1","owner":null,`)
@@ -32,10 +32,10 @@ func TestHandler_StatusOfAnyReplica(t *testing.T) {
 
 func TestHandler_Agents(t *testing.T) {
 	owned(t, func(x asked) {
-		cluster := x.cfg.Clusters["vc"]
+		cluster, _ := x.cfg.Cluster("vc")
 		list := &session.AgentList{Agents: []session.AgentInfo{{Session: 7, Zone: "a", Address: "h:9092", Version: "v1", State: session.AgentServes}}}
 		cluster.Agents = func() (*session.AgentList, bool) { return list, list != nil }
-		x.cfg.Clusters["vc"] = cluster
+		x.cfg.Cluster = served(map[string]operator.Cluster{"vc": cluster})
 		code, body := call(x.t, x.cfg, http.MethodGet, "/v1/clusters/vc/agents")
 		require.Equal(x.t, http.StatusOK, code)
 		require.JSONEq(x.t, `{"agents":[{"session":7,"zone":"a","address":"h:9092","version":"v1","state":"serves","silence_seconds":0}],"more":0}`, body)
@@ -44,7 +44,7 @@ func TestHandler_Agents(t *testing.T) {
 		require.Equal(x.t, http.StatusServiceUnavailable, code)
 		require.Contains(x.t, body, "the virtual cluster's owner has just changed")
 		cluster.Owner = func() *owner.Owner { return nil }
-		x.cfg.Clusters["vc"] = cluster
+		x.cfg.Cluster = served(map[string]operator.Cluster{"vc": cluster})
 		x.cfg.Forwarder = nil
 		code, _ = call(x.t, x.cfg, http.MethodGet, "/v1/clusters/vc/agents")
 		require.Equal(x.t, http.StatusServiceUnavailable, code)

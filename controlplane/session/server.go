@@ -22,17 +22,15 @@ import (
 // Server is the gRPC service that agents talk to. It finds the Cluster a call is for.
 type Server struct {
 	api.UnimplementedControlPlaneServer
-	clusters map[string]*Cluster
+	find func(name string) (*Cluster, error)
 }
 
-// NewServer serves the given virtual clusters.
-func NewServer(clusters ...*Cluster) *Server {
-	s := &Server{clusters: map[string]*Cluster{}}
-	for _, c := range clusters {
-		s.clusters[c.cfg.Name] = c
-	}
-	return s
-}
+// NewServer returns a Server of the virtual clusters that find returns by name. find returns ErrNotServed, or an error that tells agents why a
+// virtual cluster is not served.
+func NewServer(find func(name string) (*Cluster, error)) *Server { return &Server{find: find} }
+
+// ErrNotServed is returned for a name that is no virtual cluster's, or that the key does not open.
+var ErrNotServed = errors.New("is not served for this key")
 
 // Bounds of one gRPC connection. An agent has one stream, and a few short calls beside it.
 const (
@@ -63,21 +61,24 @@ func ServerOptions(set *keys.Set, secure *tls.Config, log *zap.Logger) []grpc.Se
 	}
 }
 
-// cluster returns the virtual cluster of a call. name is "" for the one that the call's key opens.
-func (s *Server) cluster(ctx context.Context, name string) (*Cluster, bool) {
-	name, ok := opened(ctx, name)
+// cluster returns the virtual cluster of a call. name is "" for the one that the call's key opens. The error names the virtual cluster.
+func (s *Server) cluster(ctx context.Context, name string) (*Cluster, error) {
+	opens, ok := opened(ctx, name)
 	if !ok {
-		return nil, false
+		return nil, fmt.Errorf("virtual cluster %q %w", name, ErrNotServed)
 	}
-	c, ok := s.clusters[name]
-	return c, ok
+	c, err := s.find(opens)
+	if err != nil {
+		return nil, fmt.Errorf("virtual cluster %q %w", opens, err)
+	}
+	return c, nil
 }
 
 // Locate implements the service.
 func (s *Server) Locate(ctx context.Context, request *api.LocateRequest) (*api.LocateResponse, error) {
-	c, ok := s.cluster(ctx, request.VirtualCluster)
-	if !ok {
-		return nil, status.Errorf(codes.PermissionDenied, "virtual cluster %q is not served for this key", request.VirtualCluster)
+	c, err := s.cluster(ctx, request.VirtualCluster)
+	if err != nil {
+		return nil, status.Error(codes.PermissionDenied, err.Error())
 	}
 	response := &api.LocateResponse{Replicas: c.cfg.Locator.Replicas()}
 	replica, address, err := c.cfg.Locator.Owner(ctx)
@@ -94,9 +95,9 @@ func (s *Server) Session(stream grpc.BidiStreamingServer[api.ToOwner, api.ToAgen
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	c, ok := s.cluster(stream.Context(), hello.VirtualCluster)
-	if !ok {
-		return refuse(stream, api.Refused_INVALID, fmt.Sprintf("virtual cluster %q is not served for this key", hello.VirtualCluster))
+	c, err := s.cluster(stream.Context(), hello.VirtualCluster)
+	if err != nil {
+		return refuse(stream, api.Refused_INVALID, err.Error())
 	}
 	t := c.tenure.Load()
 	if t == nil {

@@ -152,7 +152,12 @@ func (w *world) start(name string) *node {
 	})
 	require.NoError(w.t, err)
 	n.grpc = grpc.NewServer(session.ServerOptions(w.keys, nil, zap.NewNop())...)
-	api.RegisterControlPlaneServer(n.grpc, session.NewServer(cluster))
+	api.RegisterControlPlaneServer(n.grpc, session.NewServer(func(name string) (*session.Cluster, error) {
+		if name != vcName {
+			return nil, session.ErrNotServed
+		}
+		return cluster, nil
+	}))
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
 	go func() { n.ended <- n.Run(ctx) }()

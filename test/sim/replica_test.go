@@ -113,7 +113,12 @@ func (c *cluster) startReplica(name string) *controlPlane {
 		{Hash: accesskey.HashOf(agentKey), Kind: keys.Agent, VirtualCluster: vc}, {Hash: accesskey.HashOf(newKey), Kind: keys.Agent, VirtualCluster: vc},
 	}))
 	p.server = grpc.NewServer(session.ServerOptions(set, nil, zap.NewNop())...)
-	api.RegisterControlPlaneServer(p.server, session.NewServer(sessions))
+	api.RegisterControlPlaneServer(p.server, session.NewServer(func(name string) (*session.Cluster, error) {
+		if name != vc {
+			return nil, session.ErrNotServed
+		}
+		return sessions, nil
+	}))
 	socket := c.net.listen(name)
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
