@@ -12,8 +12,8 @@ import (
 type Growth struct {
 	// Bytes is the bound without Partitions.
 	Bytes int64
-	// Catalog is the part of Bytes that counts for Load.Catalog. It is zero for commits.
-	Catalog int64
+	// TopicsAndGroups is the part of Bytes that counts for Load.TopicsAndGroups. It is zero for commits.
+	TopicsAndGroups int64
 	// Added counts partitions of open transactions, as Load.Added: the end of a transaction writes a marker to each.
 	Added int64
 	// Partitions counts the partitions that may get their first record, at PartitionBytes each. Only empty partitions can, so Memory caps
@@ -24,7 +24,7 @@ type Growth struct {
 // Add returns the sum of g and times the growth o.
 func (g Growth) Add(o Growth, times int64) Growth {
 	return Growth{
-		Bytes: g.Bytes + times*o.Bytes, Catalog: g.Catalog + times*o.Catalog, Added: g.Added + times*o.Added,
+		Bytes: g.Bytes + times*o.Bytes, TopicsAndGroups: g.TopicsAndGroups + times*o.TopicsAndGroups, Added: g.Added + times*o.Added,
 		Partitions: g.Partitions + times*o.Partitions,
 	}
 }
@@ -42,26 +42,26 @@ func GrowthOf(c Command) Growth {
 		n := int64(len(c.Partitions))
 		return Growth{Bytes: n * ExtentBytes, Partitions: n}
 	case *CreateTopic:
-		return catalogGrowth(topicBytes + stringBytes(c.Name) + configWeight(c.Configs))
+		return topicsAndGroupsGrowth(topicBytes + stringBytes(c.Name) + configWeight(c.Configs))
 	case *CreatePartitions:
-		return catalogGrowth(topicBytes) // its partitions count once they have records
+		return topicsAndGroupsGrowth(topicBytes) // its partitions count once they have records
 	case *SetConfigs:
 		if c.Resource == ConfigTopic {
-			return catalogGrowth(configWeight(c.Set))
+			return topicsAndGroupsGrowth(configWeight(c.Set))
 		}
-		return catalogGrowth(resourceWeight(c.Name, c.Set))
+		return topicsAndGroupsGrowth(resourceWeight(c.Name, c.Set))
 	case *UpdateGroup:
-		return catalogGrowth(c.growth())
+		return topicsAndGroupsGrowth(c.growth())
 	case *CommitOffsets:
-		return catalogGrowth(c.growth())
+		return topicsAndGroupsGrowth(c.growth())
 	case *InitTransaction:
-		return catalogGrowth(transactionBytes + stringBytes(c.TransactionalID))
+		return topicsAndGroupsGrowth(transactionBytes + stringBytes(c.TransactionalID))
 	case *AddPartitions:
-		g := catalogGrowth(int64(len(c.Partitions)) * addedBytes)
+		g := topicsAndGroupsGrowth(int64(len(c.Partitions)) * addedBytes)
 		g.Added, g.Partitions = int64(len(c.Partitions)), int64(len(c.Partitions))
 		return g
 	case *AddOffsets:
-		return catalogGrowth(addedBytes + stringBytes(c.Group))
+		return topicsAndGroupsGrowth(addedBytes + stringBytes(c.Group))
 	}
 	return Growth{}
 }
@@ -74,7 +74,7 @@ func (s *machine) PartitionsOf(transactionalID string) int64 {
 	return 0
 }
 
-func catalogGrowth(bytes int64) Growth { return Growth{Bytes: bytes, Catalog: bytes} }
+func topicsAndGroupsGrowth(bytes int64) Growth { return Growth{Bytes: bytes, TopicsAndGroups: bytes} }
 
 // GrowthHere returns the growth of a command in this state, which is at most GrowthOf. It is negative for groups and configs that shrink. exists reports
 // whether the group or the transactional ID of the command exists. GrowthHere costs as much as the command. Commands that are applied
@@ -83,16 +83,16 @@ func (s *machine) GrowthHere(c Command) (g Growth, exists bool) {
 	switch c := c.(type) {
 	case *UpdateGroup:
 		if g, ok := s.groups.Get(c.Group); ok {
-			return catalogGrowth(g.growth(c)), true
+			return topicsAndGroupsGrowth(g.growth(c)), true
 		}
 	case *CommitOffsets:
 		var g *groupEntry
 		if g, exists = s.groups.Get(c.Group); exists && c.Transaction == nil {
-			return catalogGrowth(g.offsetsGrowth(c)), true
+			return topicsAndGroupsGrowth(g.offsetsGrowth(c)), true
 		}
 	case *SetConfigs:
 		if old, changed, err := s.newConfigs(c); err == nil && len(old) > 0 {
-			return catalogGrowth(configWeight(changed) - configWeight(old)), false
+			return topicsAndGroupsGrowth(configWeight(changed) - configWeight(old)), false
 		}
 	case *AddPartitions:
 		if t := s.transaction(c.TransactionalID); t != nil {

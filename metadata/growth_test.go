@@ -49,10 +49,10 @@ func TestGrowthHere(t *testing.T) {
 		l.apply(c)
 		after := l.Load()
 		require.LessOrEqual(t, after.MemoryBytes()-before.MemoryBytes(), growth.Bytes, "%T", c)
-		require.LessOrEqual(t, after.Catalog-before.Catalog, growth.Catalog, "%T", c)
+		require.LessOrEqual(t, after.TopicsAndGroups-before.TopicsAndGroups, growth.TopicsAndGroups, "%T", c)
 		require.LessOrEqual(t, growth.Bytes, GrowthOf(c).Bytes, "%T", c)
 		if _, ok := c.(*UpdateGroup); ok && exists {
-			require.Equal(t, growth.Bytes, after.Catalog-before.Catalog)
+			require.Equal(t, growth.Bytes, after.TopicsAndGroups-before.TopicsAndGroups)
 		}
 		if exists && growth.Bytes <= 0 {
 			overwritten++

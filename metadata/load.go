@@ -25,9 +25,9 @@ type Load struct {
 	Added int64
 	// Other is about the memory of everything but partitions, extents and producers.
 	Other int64
-	// Catalog is the part of Other for topics, configs, groups, offsets, transactions and sessions. Commits of records add nothing to it,
-	// except their partitions to open transactions.
-	Catalog int64
+	// TopicsAndGroups is the part of Other for topics, configs, groups, offsets, transactions and sessions. Commits of records add nothing
+	// to it, except their partitions to open transactions. The owner bounds it apart.
+	TopicsAndGroups int64
 
 	offsets int64 // of Other, the memory of offsets of groups; see LimitOffsetBytes
 	text    int64 // length of names and configs, without those of transactions; see LimitTextBytes
@@ -45,7 +45,7 @@ func (l *Load) ProducerBytes() int64 {
 // Load returns the state's load, in constant time.
 func (s *machine) Load() Load {
 	l := s.load
-	l.Other, l.Catalog, l.Added = s.otherBytes(), s.catalogBytes(), s.transactions.added
+	l.Other, l.TopicsAndGroups, l.Added = s.otherBytes(), s.topicsAndGroupsBytes(), s.transactions.added
 	l.Bundles, l.Cleanup, l.CleanupBytes = s.bundles.Len(), s.cleanup.items.Len(), s.cleanup.bytes
 	l.Producers, l.Resting = s.counts.active, s.counts.resting
 	return l

@@ -43,13 +43,13 @@ func (l *Load) MemoryBytes() int64 {
 // otherBytes returns Load.Other: everything but partitions, extents, producers and the cleanup queue. The machine's own load.Other
 // is the part of it that commands adjust; the rest follows from table sizes.
 func (s *machine) otherBytes() int64 {
-	return s.catalogBytes() + s.counts.transactionBytes() +
+	return s.topicsAndGroupsBytes() + s.counts.transactionBytes() +
 		int64(s.bundles.Len())*bundleBytes + int64(s.dead.Len())*deadBytes +
 		int64(s.ended.Len())*endedBytes
 }
 
-// catalogBytes returns Load.Catalog.
-func (s *machine) catalogBytes() int64 { return s.load.Other + s.transactions.bytes }
+// topicsAndGroupsBytes returns Load.TopicsAndGroups.
+func (s *machine) topicsAndGroupsBytes() int64 { return s.load.Other + s.transactions.bytes }
 
 // transactionBytes returns the memory of the partitions' transactions.
 func (c producerCount) transactionBytes() int64 {

@@ -37,10 +37,10 @@ type Config struct {
 	MaxExtents    int64         // live extents from 3/4 of which on commits are delayed, by up to MaxDelay each, and at which they are refused: 4 Mi
 	MaxFresh      int           // likewise live bundles that were not compacted yet: 100,000
 	// MaxBytes bounds the memory of the state (metadata.Load.MemoryBytes) and of commands in flight (metadata.GrowthOf). Half of it is
-	// for the catalog: topics, configs, groups, offsets and transactions (metadata.Load.Catalog). Beyond, new ones are refused, and at 9/16
-	// the growth of existing ones. From 3/4 of the memory that the catalog leaves, commits are delayed. At MaxBytes, commits, new topics and
-	// partitions are refused, and at 9/8 of it every other growth. Configs of retention of topics are
-	// refused at 5/4, and configs of brokers never. 0 means no bound.
+	// for topic and group metadata: topics, configs, groups, offsets and transactions (metadata.Load.TopicsAndGroups). Beyond the half, new
+	// topics, groups and transactional IDs are refused. At 9/16, the growth of existing ones is refused. From 3/4 of the memory that topic
+	// and group metadata leaves, commits are delayed. At MaxBytes, commits, new topics and partitions are refused, and at 9/8 of MaxBytes
+	// every other growth. Configs of retention of topics are refused at 5/4, and configs of brokers never. 0 means no bound.
 	MaxBytes int64
 	MaxWait  time.Duration // of a command while groups are delayed; more is refused as by a full log: 10 s
 

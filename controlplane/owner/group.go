@@ -118,8 +118,8 @@ func (o *Owner) holdBack(ctx context.Context) error {
 	}
 }
 
-// refuseIfFull fails what came into the queue before the log was full, and what waited too long because groups were
-// delayed more and more, reserved commands excepted.
+// refuseIfFull fails proposals that entered the queue before the log was full, and proposals that waited longer than Config.MaxWait while
+// groups were delayed. Urgent commands are kept. refuseIfFull returns the proposals that are left.
 func (o *Owner) refuseIfFull(ps []*Proposal) []*Proposal {
 	full, delayed := o.logFull(), o.delay() > 0
 	if !full && !delayed {
@@ -127,7 +127,7 @@ func (o *Owner) refuseIfFull(ps []*Proposal) []*Proposal {
 	}
 	var kept, refused []*Proposal
 	for _, p := range ps {
-		if reserved(p.cmd) || !full && time.Since(p.came) <= o.cfg.MaxWait {
+		if urgent(p.cmd) || !full && time.Since(p.came) <= o.cfg.MaxWait {
 			kept = append(kept, p)
 			continue
 		}

@@ -53,15 +53,16 @@ func (m *limitMetrics) set(limits, used metadata.Limits) {
 }
 
 // weighLimits updates the metrics of the limits, and logs a warning about limits that are nearly used up.
-func (o *Owner) weighLimits(catalog int64) {
+func (o *Owner) weighLimits(topicsAndGroups int64) {
 	limits, used := o.state.Limits()
 	o.metrics.limits.set(limits, used)
 	o.load.offsets.Store(offsetRoom(limits, used))
-	o.warnNearLimits(limits, used, catalog)
+	o.warnNearLimits(limits, used, topicsAndGroups)
 }
 
-// warnNearLimits logs a warning about limits that are nearly used up. The memory of the catalog (metadata.Load.Catalog) has a limit too.
-func (o *Owner) warnNearLimits(limits, used metadata.Limits, catalog int64) {
+// warnNearLimits logs a warning about limits that are nearly used up. metadata.Load.TopicsAndGroups has a limit too: its share of
+// Config.MaxBytes.
+func (o *Owner) warnNearLimits(limits, used metadata.Limits, topicsAndGroups int64) {
 	var near []string
 	for i, limit := range limits {
 		if limit > 0 && float64(used[i]) >= nearLimit*float64(limit) {
@@ -69,8 +70,8 @@ func (o *Owner) warnNearLimits(limits, used metadata.Limits, catalog int64) {
 			near = append(near, fmt.Sprintf("%s: %d of %d (%s)", kind, used[i], limit, kind.Setting()))
 		}
 	}
-	if bound := newGroups.catalog * float64(o.cfg.MaxBytes); bound > 0 && float64(catalog) >= nearLimit*bound {
-		near = append(near, fmt.Sprintf("memory of topics, configs, groups, offsets and transactions: %d of %.0f bytes (--memory-limit)", catalog, bound))
+	if bound := newGroups.topicsAndGroups * float64(o.cfg.MaxBytes); bound > 0 && float64(topicsAndGroups) >= nearLimit*bound {
+		near = append(near, fmt.Sprintf("memory of topics, configs, groups, offsets and transactions: %d of %.0f bytes (--memory-limit)", topicsAndGroups, bound))
 	}
 	if len(near) == 0 {
 		return
@@ -117,7 +118,7 @@ func (o *Owner) answerRefused(p *Proposal) error {
 	if err != nil || !refused {
 		return err
 	}
-	o.warnNearLimits(limits, used, o.load.catalog.Load())
+	o.warnNearLimits(limits, used, o.load.topicsAndGroups.Load())
 	p.stay.Store(taken)
 	p.succeed(result, index)
 	return nil

@@ -22,11 +22,11 @@ var ErrOverloaded = errors.New("metadata is at its bound")
 
 // The bounds of ErrOverloaded, with the remedy. Clients see these texts.
 var (
-	errExtents = fmt.Errorf("%w of live extents: shorten retention, let more agents do background jobs, or raise --max-extents of every control plane", ErrOverloaded)
-	errFresh   = fmt.Errorf("%w of bundles that were not compacted: let more agents do background jobs, or raise --max-fresh-bundles of every control plane", ErrOverloaded)
-	errCatalog = fmt.Errorf("%w of topics, configs, groups, offsets and transactions: delete unused ones (topics count until --topic-undelete is over), or raise --memory-limit of every control plane", ErrOverloaded)
-	errMarkers = fmt.Errorf("%w of extents or memory by the markers of open transactions: add fewer partitions at once, let more agents do background jobs, or raise --max-extents and --memory-limit of every control plane", ErrOverloaded)
-	errMemory  = fmt.Errorf("%w of memory: shorten retention, delete topics (they count until --topic-undelete is over), or raise --memory-limit of every control plane", ErrOverloaded)
+	errExtents         = fmt.Errorf("%w of live extents: shorten retention, let more agents do background jobs, or raise --max-extents of every control plane", ErrOverloaded)
+	errFresh           = fmt.Errorf("%w of bundles that were not compacted: let more agents do background jobs, or raise --max-fresh-bundles of every control plane", ErrOverloaded)
+	errTopicsAndGroups = fmt.Errorf("%w of topics, configs, groups, offsets and transactions: delete unused ones (topics count until --topic-undelete is over), or raise --memory-limit of every control plane", ErrOverloaded)
+	errMarkers         = fmt.Errorf("%w of extents or memory by the markers of open transactions: add fewer partitions at once, let more agents do background jobs, or raise --max-extents and --memory-limit of every control plane", ErrOverloaded)
+	errMemory          = fmt.Errorf("%w of memory: shorten retention, delete topics (they count until --topic-undelete is over), or raise --memory-limit of every control plane", ErrOverloaded)
 )
 
 // Shares of a bound at which the owner acts.
@@ -37,37 +37,36 @@ const (
 
 // upTo is a kind of growth with the shares of MaxBytes beyond which it is refused.
 type upTo struct {
-	// catalog bounds the topics, configs, groups, offsets and transactions (metadata.Load.Catalog).
-	catalog float64
-	all     float64       // bounds the whole state
-	markers *atomic.Int64 // room for the markers of transactions, nil for no bound
+	topicsAndGroups float64       // bounds metadata.Load.TopicsAndGroups
+	all             float64       // bounds the whole state
+	markers         *atomic.Int64 // room for the markers of transactions, nil for no bound
 }
 
-// The bounds by kind of growth. The catalog takes at most 9/16 of MaxBytes, except for configs of retention. So at least 7/16 are left
-// to commits, which also use the memory that the catalog does not. When commits have filled MaxBytes, groups and offsets can still grow by
-// an eighth of MaxBytes.
+// The bounds by kind of growth. Topic and group metadata takes at most 9/16 of MaxBytes, except for configs of retention. The other 7/16 are
+// left to commits, which also use the memory that topic and group metadata does not use. When commits have filled MaxBytes, groups and
+// offsets can still grow by an eighth of MaxBytes.
 var (
-	commits   = upTo{catalog: 1, all: 1}
-	newTopics = upTo{catalog: 0.5, all: 1}             // and partitions
-	newGroups = upTo{catalog: 0.5, all: 1.125}         // and transactional IDs and configs
-	existing  = upTo{catalog: 0.5 * 1.125, all: 1.125} // groups and transactional IDs: their members, offsets and open transactions
-	markers   = upTo{catalog: 1, all: 1.125}           // of WriteTxnMarkers. Those of EndTransaction were reserved by AddPartitions
-	retention = upTo{catalog: 1.25, all: 1.25}         // configs of topics by which they keep fewer records
+	commits   = upTo{topicsAndGroups: 1, all: 1}
+	newTopics = upTo{topicsAndGroups: 0.5, all: 1}             // and partitions
+	newGroups = upTo{topicsAndGroups: 0.5, all: 1.125}         // and transactional IDs and configs
+	existing  = upTo{topicsAndGroups: 0.5 * 1.125, all: 1.125} // groups and transactional IDs: their members, offsets and open transactions
+	markers   = upTo{topicsAndGroups: 1, all: 1.125}           // of WriteTxnMarkers. Those of EndTransaction were reserved by AddPartitions
+	retention = upTo{topicsAndGroups: 1.25, all: 1.25}         // configs of topics by which they keep fewer records
 )
 
 // load holds the shares of the bounds that the state uses. The state takes memory on every replica, and time at a takeover.
 // Commits make it grow fastest, so only commits are delayed, and only those of this virtual cluster (I10). The share of memory is of the
-// part that the catalog leaves to commits. So a full catalog alone delays no commit.
+// part that topic and group metadata leaves to commits, so topic and group metadata alone delays no commit.
 type load struct {
-	share   share        // the largest
-	extents share        // of MaxExtents
-	fresh   share        // of MaxFresh
-	bytes   atomic.Int64 // estimated memory
-	catalog atomic.Int64 // the catalog's part of bytes
-	empty   atomic.Int64 // partitions that never had a record
-	markers atomic.Int64 // room for further partitions of large transactions, see markersRoom
-	few     atomic.Int64 // room for further partitions of other transactions
-	offsets atomic.Int64 // bytes of offsets that no limit of the state refuses
+	share           share        // the largest
+	extents         share        // of MaxExtents
+	fresh           share        // of MaxFresh
+	bytes           atomic.Int64 // estimated memory
+	topicsAndGroups atomic.Int64 // the part of bytes for topic and group metadata
+	empty           atomic.Int64 // partitions that never had a record
+	markers         atomic.Int64 // room for further partitions of large transactions, see markersRoom
+	few             atomic.Int64 // room for further partitions of other transactions
+	offsets         atomic.Int64 // bytes of offsets that no limit of the state refuses
 	// warned is the level of the last warning: 0, halfOfBound or slowFrom. Only the apply goroutine uses it.
 	warned float64
 	// crowded reports whether the warning about producers was logged. Only the apply goroutine uses it.
@@ -92,11 +91,11 @@ func (o *Owner) weigh() {
 	extents, fresh := float64(l.Extents)/float64(o.cfg.MaxExtents), float64(l.Fresh)/float64(o.cfg.MaxFresh)
 	bytes := l.MemoryBytes()
 	o.load.bytes.Store(bytes)
-	o.load.catalog.Store(l.Catalog)
+	o.load.topicsAndGroups.Store(l.TopicsAndGroups)
 	o.load.empty.Store(l.Empty)
 	o.load.markers.Store(o.markersRoom(&l, bytes, slowFrom))
 	o.load.few.Store(o.markersRoom(&l, bytes, fewUpTo))
-	share := max(extents, fresh, o.memoryShare(bytes, l.Catalog))
+	share := max(extents, fresh, o.memoryShare(bytes, l.TopicsAndGroups))
 	o.load.share.set(share)
 	o.load.extents.set(extents)
 	o.load.fresh.set(fresh)
@@ -107,7 +106,7 @@ func (o *Owner) weigh() {
 	o.metrics.bundles.Set(float64(l.Bundles))
 	o.metrics.share.Set(share)
 	o.weighProducers(l, o.state.ProducerLimit())
-	o.weighLimits(l.Catalog)
+	o.weighLimits(l.TopicsAndGroups)
 	level := 0.0
 	switch {
 	case share >= slowFrom:
@@ -129,12 +128,12 @@ func (o *Owner) weigh() {
 }
 
 // memoryShare returns the share of the memory left to commits that is used. It is 0 without a bound, and 1 if bytes is MaxBytes.
-func (o *Owner) memoryShare(bytes, catalog int64) float64 {
+func (o *Owner) memoryShare(bytes, topicsAndGroups int64) float64 {
 	if o.cfg.MaxBytes == 0 {
 		return 0
 	}
 	bound := float64(o.cfg.MaxBytes)
-	kept := min(float64(catalog), existing.catalog*bound)
+	kept := min(float64(topicsAndGroups), existing.topicsAndGroups*bound)
 	return (float64(bytes) - kept) / (bound - kept)
 }
 
@@ -144,7 +143,7 @@ func (o *Owner) markersRoom(l *metadata.Load, bytes int64, share float64) int64 
 	room := share*float64(o.cfg.MaxExtents) - float64(l.Extents)
 	if o.cfg.MaxBytes > 0 {
 		bound := float64(o.cfg.MaxBytes)
-		kept := min(float64(l.Catalog), existing.catalog*bound)
+		kept := min(float64(l.TopicsAndGroups), existing.topicsAndGroups*bound)
 		room = min(room, (share*(bound-kept)-(float64(bytes)-kept))/metadata.ExtentBytes)
 	}
 	return int64(room) - l.Added
@@ -262,7 +261,7 @@ func (o *Owner) admitGrowth(p *Proposal, to upTo) error {
 	return err
 }
 
-// anewShare is the part of MaxBytes that commands in flight can replace in the catalog at its bound, each at least once. Behind another command in
+// anewShare is the part of MaxBytes that commands in flight can replace in topic and group metadata at its bound, each at least once. Behind another command in
 // flight that removes what a command replaces, the command grows the state.
 const anewShare = 256
 
@@ -278,12 +277,12 @@ func (o *Owner) countRefusal(err error) {
 
 // reserve reserves the growth of a proposal, or returns the ErrOverloaded of the bound that has no room.
 func (o *Owner) reserve(p *Proposal, growth metadata.Growth, to upTo) error {
-	r := room{bytes: math.MaxInt64, catalog: math.MaxInt64, markers: math.MaxInt64, empty: o.load.empty.Load()}
+	r := room{bytes: math.MaxInt64, topicsAndGroups: math.MaxInt64, markers: math.MaxInt64, empty: o.load.empty.Load()}
 	if to.markers != nil {
 		r.markers = to.markers.Load()
 	}
 	if bound := float64(o.cfg.MaxBytes); bound > 0 {
-		r.bytes, r.catalog = int64(to.all*bound)-o.load.bytes.Load(), int64(to.catalog*bound)-o.load.catalog.Load()
+		r.bytes, r.topicsAndGroups = int64(to.all*bound)-o.load.bytes.Load(), int64(to.topicsAndGroups*bound)-o.load.topicsAndGroups.Load()
 	}
 	err := o.queue.reserve(growth, r)
 	if err == nil {
@@ -296,7 +295,7 @@ func (o *Owner) reserve(p *Proposal, growth metadata.Growth, to upTo) error {
 func (o *Owner) shareWith(cmd metadata.Command) float64 {
 	growth := o.queue.with(metadata.GrowthOf(cmd))
 	bytes := o.load.bytes.Load() + growth.Memory(o.load.empty.Load())
-	return max(o.load.share.get(), o.memoryShare(bytes, o.load.catalog.Load()+growth.Catalog))
+	return max(o.load.share.get(), o.memoryShare(bytes, o.load.topicsAndGroups.Load()+growth.TopicsAndGroups))
 }
 
 // admitCommit delays or refuses a commit, as admit describes. It refuses at once if the applied state is at a bound. If only commits in

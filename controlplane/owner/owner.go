@@ -144,7 +144,7 @@ func (o *Owner) EnqueueRun(ctx context.Context, cmds []metadata.Command) ([]*Pro
 // admitted returns the proposal of a command, which is answered if a limit of the state refuses the command. admitted refuses the command if the
 // log or the state has no room, and delays commits: see Enqueue.
 func (o *Owner) admitted(ctx context.Context, cmd metadata.Command) (*Proposal, error) {
-	if !reserved(cmd) && (o.logFull() || o.expectedWait() > o.cfg.MaxWait) {
+	if !urgent(cmd) && (o.logFull() || o.expectedWait() > o.cfg.MaxWait) {
 		return nil, metalog.ErrLogFull
 	}
 	p, err := o.proposal(cmd)

@@ -19,7 +19,7 @@ type Proposal struct {
 	size int
 	// growth is what the command may add to the state, as admitted; zero for commands that are always admitted.
 	growth metadata.Growth
-	anew   int64        // bytes that the command replaces in the catalog at its bound, see anewShare
+	anew   int64        // bytes that the command replaces in topic and group metadata at its bound, see anewShare
 	came   time.Time    // into the queue, or before it
 	stay   atomic.Int32 // where it is
 	done   chan struct{}
@@ -89,8 +89,9 @@ func encodedSize(cmd metadata.Command) int {
 	return len(metadata.AppendBatch(nil, &metadata.Batch{Commands: []metadata.Command{cmd}}))
 }
 
-// reserved commands are taken at a full log too: the snapshot that lets it be trimmed begins with one.
-func reserved(cmd metadata.Command) bool {
+// urgent reports whether a command passes all others in the queue and is taken at a full log too. CheckHash is: a snapshot begins with it, and
+// the snapshot lets the log be trimmed.
+func urgent(cmd metadata.Command) bool {
 	_, ok := cmd.(*metadata.CheckHash)
 	return ok
 }

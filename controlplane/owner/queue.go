@@ -10,15 +10,15 @@ import (
 	"github.com/freshet-io/freshet/metadata"
 )
 
-// queue holds proposals in order until the append loop takes them, bounded by the bytes of all that are not answered.
-// Reserved proposals go ahead of all others and need no space. While the log budget delays commits, a snapshot ends the delay. Its command
-// must not wait behind these commits. Only the replica itself makes reserved proposals, one at a time.
+// queue holds proposals in order until the append loop takes them. The bytes of all unanswered proposals are bounded.
+// Urgent proposals go ahead of all others and need no space. While the log budget delays commits, a snapshot ends the delay. Its command
+// must not wait behind these commits. Only the replica itself makes urgent proposals, one at a time.
 type queue struct {
 	space *semaphore.Weighted
 	wake  chan struct{} // holds a token when items may have become non-empty
 
 	mu     sync.Mutex
-	urgent []*Proposal // the reserved ones; guarded by mu
+	urgent []*Proposal // ahead of items; guarded by mu
 	items  []*Proposal // guarded by mu
 	bytes  int64       // sum of the sizes of items; guarded by mu
 	// growth is the maximum growth of the state by admitted proposals that are not answered; guarded by mu.
@@ -32,7 +32,7 @@ func newQueue(bytes int64) *queue {
 }
 
 func (p *Proposal) weight() int64 {
-	if reserved(p.cmd) {
+	if urgent(p.cmd) {
 		return 0
 	}
 	return int64(p.size) + proposalOverhead
@@ -55,7 +55,7 @@ func (q *queue) put(ctx context.Context, closing <-chan struct{}, ps ...*Proposa
 		return ErrNotOwner
 	}
 	for _, p := range ps {
-		if reserved(p.cmd) {
+		if urgent(p.cmd) {
 			q.urgent = append(q.urgent, p)
 		} else {
 			q.items = append(q.items, p)
@@ -97,8 +97,8 @@ func (q *queue) signal() {
 	}
 }
 
-// take moves the reserved proposals, then those from the queue's head, whose sum of sizes is within maxBytes (at least
-// one) and number within maxCount, to group. Withdrawn ones are dropped.
+// take moves all urgent proposals to group, then proposals from the queue's head: at most maxBytes together, or a single larger one, until
+// group has maxCount. Withdrawn proposals are dropped.
 func (q *queue) take(group []*Proposal, maxBytes, maxCount int) []*Proposal {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -148,13 +148,14 @@ func (q *queue) close() []*Proposal {
 
 // room is the room of a state for growth.
 type room struct {
-	bytes, catalog int64 // of all kinds, and of the catalog
-	markers        int64 // partitions of open transactions
-	empty          int64 // partitions that never had a record
+	bytes           int64 // for growth of every kind
+	topicsAndGroups int64 // for topic and group metadata
+	markers         int64 // partitions of open transactions
+	empty           int64 // partitions that never had a record
 }
 
-// reserve reserves growth, or returns errMemory, errCatalog or errMarkers if all reserved growth would then exceed the room. Growth without a catalog
-// part needs no room in the catalog. Proposals that carry the growth give it back when they are answered.
+// reserve reserves growth, or returns errMemory, errTopicsAndGroups or errMarkers if all reserved growth would then exceed the room. Commits
+// are no topic or group metadata and need no room there. The growth is released when its proposal is answered.
 func (q *queue) reserve(growth metadata.Growth, r room) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -162,8 +163,8 @@ func (q *queue) reserve(growth metadata.Growth, r room) error {
 	switch {
 	case r.bytes <= 0 || sum.Memory(r.empty) > r.bytes:
 		return errMemory
-	case growth.Catalog > 0 && sum.Catalog > r.catalog:
-		return errCatalog
+	case growth.TopicsAndGroups > 0 && sum.TopicsAndGroups > r.topicsAndGroups:
+		return errTopicsAndGroups
 	case growth.Added > 0 && sum.Added > r.markers:
 		return errMarkers
 	}
@@ -171,12 +172,12 @@ func (q *queue) reserve(growth metadata.Growth, r room) error {
 	return nil
 }
 
-// reserveAnew reserves the bytes that a command replaces without growth, or returns errCatalog if all such commands replace more than a bound.
+// reserveAnew reserves the bytes that a command replaces without growth, or returns errTopicsAndGroups if all such commands replace more than a bound.
 func (q *queue) reserveAnew(p *Proposal, bytes, bound int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.anew > 0 && q.anew+bytes > bound {
-		return errCatalog
+		return errTopicsAndGroups
 	}
 	p.anew = bytes
 	q.anew += bytes

@@ -18,7 +18,7 @@ import (
 func TestOwner_MarkersOfManyRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const partitions, bound, transactions = 1000, 10_000, 12
-		f, end := startCatalog(t, func(c *owner.Config) { c.MaxBytes, c.MaxExtents = 1<<30, bound })
+		f, end := startBounded(t, func(c *owner.Config) { c.MaxBytes, c.MaxExtents = 1<<30, bound })
 		defer func() { require.NoError(t, end()) }()
 		f.must(&metadata.CreatePartitions{ID: id.Topic{1}, Count: partitions})
 		refs := make([]metadata.TransactionRef, transactions)
@@ -56,7 +56,7 @@ func TestOwner_MarkersOfManyRequests(t *testing.T) {
 // TestOwner_ConfigsLeaveRoomForCommits: topics fill their half of the memory. Configs of each below 1 KiB take none of the rest.
 func TestOwner_ConfigsLeaveRoomForCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, end := startCatalog(t, func(c *owner.Config) { c.MaxBytes = 4 << 20 })
+		f, end := startBounded(t, func(c *owner.Config) { c.MaxBytes = 4 << 20 })
 		defer func() { require.NoError(t, end()) }()
 		topics, _ := f.until(func(n int) metadata.Command {
 			return &metadata.CreateTopic{ID: id.Topic{byte(n), byte(n >> 8), 2}, Name: fmt.Sprint("topic", n), Partitions: 1}
@@ -73,16 +73,16 @@ func TestOwner_ConfigsLeaveRoomForCommits(t *testing.T) {
 			}
 		}
 		_, _, err := f.Propose(t.Context(), f.nextCommit())
-		require.NoError(t, err, "the catalog has %d of %d bytes", f.catalog(), 4<<20)
+		require.NoError(t, err, "topic and group metadata has %d of %d bytes", f.topicsAndGroups(), 4<<20)
 	})
 }
 
-// TestOwner_ChangesWithoutGrowth: changes without growth are taken at the bound of the catalog.
+// TestOwner_ChangesWithoutGrowth: changes without growth are taken at the bound of topic and group metadata.
 func TestOwner_ChangesWithoutGrowth(t *testing.T) {
 	for _, what := range []string{"AddPartitions", "AddOffsets", "SetConfigs of a topic", "SetConfigs of a group"} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f, end := startCatalog(t, func(*owner.Config) {})
+				f, end := startBounded(t, func(*owner.Config) {})
 				defer func() { require.NoError(t, end()) }()
 				result, _, err := f.Propose(t.Context(), &metadata.InitTransaction{TransactionalID: "x", TimeoutMs: 1 << 30, ProducerID: -1, ProducerEpoch: -1})
 				require.NoError(t, err)
@@ -95,9 +95,9 @@ func TestOwner_ChangesWithoutGrowth(t *testing.T) {
 					"SetConfigs of a group": &metadata.SetConfigs{Resource: metadata.ConfigGroup, Name: "g", Set: map[string]string{"k": longText}},
 				}[what]
 				f.must(command)
-				once := f.catalog()
+				once := f.topicsAndGroups()
 				f.must(command)
-				require.Equal(t, once, f.catalog())
+				require.Equal(t, once, f.topicsAndGroups())
 				f.must(&metadata.UpdateGroup{Group: "filler", Kind: metadata.GroupConsumer, Head: []byte("h")})
 				_, _ = f.until(fill["groups"])
 				_, _ = f.until(func(n int) metadata.Command {
@@ -117,11 +117,11 @@ func TestOwner_ChangesWithoutGrowth(t *testing.T) {
 func TestOwner_ReplacedOffsetsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const groups = 1000
-		var f *catalogFixture
+		var f *boundedFixture
 		between := make(chan func(), 1)
 		var end func() error
-		f = &catalogFixture{t: t}
-		f.fixture = start(t, func(c *owner.Config) { c.MaxBytes, c.MaxFresh, c.GroupCommands = catalogBound, 1<<30, groups })
+		f = &boundedFixture{t: t}
+		f.fixture = start(t, func(c *owner.Config) { c.MaxBytes, c.MaxFresh, c.GroupCommands = memoryBound, 1<<30, groups })
 		f.OnApply(func(*metadata.State, uint64, *metadata.Effects) {
 			select {
 			case fn := <-between:
@@ -143,8 +143,8 @@ func TestOwner_ReplacedOffsetsInFlight(t *testing.T) {
 			return &metadata.UpdateGroup{Group: "filler", Kind: metadata.GroupConsumer, Members: []metadata.GroupMember{{ID: fmt.Sprint(n), Value: []byte(longText)}}}
 		}
 		grown, _ := f.until(grow)
-		bound := int64(catalogBound) / 16 * 9
-		require.LessOrEqual(t, f.catalog(), bound)
+		bound := int64(memoryBound) / 16 * 9
+		require.LessOrEqual(t, f.topicsAndGroups(), bound)
 
 		var waiting []*owner.Proposal
 		enqueue := func(c metadata.Command) error {
@@ -174,7 +174,7 @@ func TestOwner_ReplacedOffsetsInFlight(t *testing.T) {
 			_, _, err := p.Wait(t.Context())
 			require.NoError(t, err)
 		}
-		require.LessOrEqual(t, f.catalog(), bound+bound/100)
+		require.LessOrEqual(t, f.topicsAndGroups(), bound+bound/100)
 		f.must(offsetsOf("g0", "")) // one is always taken
 	})
 }

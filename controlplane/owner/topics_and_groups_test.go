@@ -20,10 +20,10 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog"
 )
 
-// catalogBound is the bound of memory in tests of the catalog. Dead bundles of 100,000 commits take less than 3/4 of the commits' part.
-const catalogBound = 32 << 20
+// memoryBound is the bound of memory in tests of topic and group metadata. Dead bundles of 100,000 commits take less than 3/4 of the commits' part.
+const memoryBound = 32 << 20
 
-// fill are commands that grow the catalog. Each is about 4 KiB.
+// fill are commands that grow topic and group metadata. Each is about 4 KiB.
 var fill = map[string]func(n int) metadata.Command{
 	"topics": func(n int) metadata.Command {
 		return &metadata.CreateTopic{
@@ -49,18 +49,18 @@ func offsetsOf(group, text string) metadata.Command {
 	return &metadata.CommitOffsets{Group: group, Offsets: []metadata.OffsetCommit{{Partition: tp, Metadata: text, ExpiresMs: -1}}}
 }
 
-// catalogFixture is an owner with a topic and a session of an agent.
-type catalogFixture struct {
+// boundedFixture is an owner with a topic and a session of an agent.
+type boundedFixture struct {
 	*fixture
 	t       *testing.T
 	commits uint32
 }
 
-func startCatalog(t *testing.T, adjust func(*owner.Config)) (f *catalogFixture, end func() error) {
+func startBounded(t *testing.T, adjust func(*owner.Config)) (f *boundedFixture, end func() error) {
 	t.Helper()
-	f = &catalogFixture{t: t}
+	f = &boundedFixture{t: t}
 	f.fixture = start(t, func(c *owner.Config) {
-		c.MaxBytes, c.MaxFresh = catalogBound, 1<<30
+		c.MaxBytes, c.MaxFresh = memoryBound, 1<<30
 		adjust(c)
 	})
 	end = f.run(t)
@@ -69,20 +69,20 @@ func startCatalog(t *testing.T, adjust func(*owner.Config)) (f *catalogFixture, 
 	return f, end
 }
 
-func (f *catalogFixture) propose(c metadata.Command) error {
+func (f *boundedFixture) propose(c metadata.Command) error {
 	f.t.Helper()
 	result, _, err := f.Propose(f.t.Context(), c)
 	require.NoError(f.t, result.Err)
 	return err
 }
 
-func (f *catalogFixture) must(c metadata.Command) {
+func (f *boundedFixture) must(c metadata.Command) {
 	f.t.Helper()
 	require.NoError(f.t, f.propose(c))
 }
 
 // until proposes commands until the owner refuses one, and returns their number and the error.
-func (f *catalogFixture) until(command func(n int) metadata.Command) (n int, err error) {
+func (f *boundedFixture) until(command func(n int) metadata.Command) (n int, err error) {
 	f.t.Helper()
 	for err == nil {
 		err = f.propose(command(n))
@@ -92,7 +92,7 @@ func (f *catalogFixture) until(command func(n int) metadata.Command) (n int, err
 	return n - 1, err
 }
 
-func (f *catalogFixture) nextCommit() metadata.Command {
+func (f *boundedFixture) nextCommit() metadata.Command {
 	f.commits++
 	var b commit.Builder
 	b.Reset(commit.Header{Submission: id.Submission{Session: 1, N: f.commits}, Acked: f.commits - 1, Bytes: 100})
@@ -102,7 +102,7 @@ func (f *catalogFixture) nextCommit() metadata.Command {
 }
 
 // commitAndTrim commits bundles without a pause. Retention trims them.
-func (f *catalogFixture) commitAndTrim(bundles int) {
+func (f *boundedFixture) commitAndTrim(bundles int) {
 	f.t.Helper()
 	for range bundles / 1000 {
 		began := time.Now()
@@ -123,19 +123,19 @@ func (f *catalogFixture) commitAndTrim(bundles int) {
 	}
 }
 
-func (f *catalogFixture) catalog() (catalog int64) {
+func (f *boundedFixture) topicsAndGroups() (bytes int64) {
 	f.t.Helper()
 	_, err := f.Read(func(s *metadata.State) {
 		l := s.Load()
-		catalog = l.Catalog
+		bytes = l.TopicsAndGroups
 	})
 	require.NoError(f.t, err)
-	return catalog
+	return bytes
 }
 
-// TestOwner_FullCatalogDelaysNoCommit fills the catalog with one kind, or with all in turn. Then 10,000 commits go on without a delay, or
-// 100,000 with all kinds. Groups and offsets change without growth, and a deletion makes room.
-func TestOwner_FullCatalogDelaysNoCommit(t *testing.T) {
+// TestOwner_FullTopicsAndGroupsDelayNoCommit fills the bound of topic and group metadata with one kind, or with all in turn. Then 10,000 commits
+// go on without a delay, or 100,000 with all kinds. Groups and offsets change without growth, and a deletion makes room.
+func TestOwner_FullTopicsAndGroupsDelayNoCommit(t *testing.T) {
 	fills := map[string]func(n int) metadata.Command{"all kinds": func(n int) metadata.Command {
 		kinds := []string{"topics", "groups", "offsets", "transactional IDs", "configs of groups"}
 		return fill[kinds[n%len(kinds)]](n)
@@ -147,14 +147,14 @@ func TestOwner_FullCatalogDelaysNoCommit(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				registry := prometheus.NewRegistry()
-				f, end := startCatalog(t, func(c *owner.Config) { c.Registerer = registry })
+				f, end := startBounded(t, func(c *owner.Config) { c.Registerer = registry })
 				f.must(offsetsOf("before", "text"))
 				f.must(&metadata.UpdateGroup{Group: "before", Kind: metadata.GroupClassic, Head: []byte("head")})
 				f.must(fill["transactional IDs"](-1))
 				_, err := f.until(command)
 				require.ErrorContains(t, err, "topics, configs, groups, offsets and transactions")
 				require.ErrorContains(t, err, "--memory-limit")
-				require.InDelta(t, catalogBound/2, f.catalog(), 16<<10)
+				require.InDelta(t, memoryBound/2, f.topicsAndGroups(), 16<<10)
 				require.Less(t, gathered(t, registry, "freshet_owner_metadata_share"), 0.001)
 				for other := range fill {
 					_, err := f.until(fill[other])
@@ -184,7 +184,7 @@ func TestOwner_FullCatalogDelaysNoCommit(t *testing.T) {
 func TestOwner_ExistingGroupsAndTransactionsGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const partitions = 1 << 16
-		f, end := startCatalog(t, func(*owner.Config) {})
+		f, end := startBounded(t, func(*owner.Config) {})
 		f.must(&metadata.CreatePartitions{ID: id.Topic{1}, Count: partitions})
 		f.must(fill["groups"](0))
 		f.must(&metadata.InitTransaction{TransactionalID: "x", TimeoutMs: 1 << 30, ProducerID: -1, ProducerEpoch: -1})
@@ -208,7 +208,7 @@ func TestOwner_ExistingGroupsAndTransactionsGoOn(t *testing.T) {
 		})
 		require.Greater(t, added, 50)
 		members, _ := f.until(func(n int) metadata.Command { return member(n + 100) })
-		require.InDelta(t, catalogBound*9/16, f.catalog(), 16<<10)
+		require.InDelta(t, memoryBound*9/16, f.topicsAndGroups(), 16<<10)
 		f.must(member(99))
 		f.must(&metadata.UpdateGroup{Group: "group0", Kind: metadata.GroupClassic, Reset: true})
 		f.must(member(members + 100))
@@ -217,12 +217,13 @@ func TestOwner_ExistingGroupsAndTransactionsGoOn(t *testing.T) {
 	})
 }
 
-// TestOwner_RestoredCatalogBeyondTheBound: a state from a snapshot has a catalog of 3/4 of the bound. Its growth alone is refused.
-func TestOwner_RestoredCatalogBeyondTheBound(t *testing.T) {
+// TestOwner_RestoredTopicsAndGroupsBeyondTheBound: a state from a snapshot has topic and group metadata of 3/4 of the
+// bound. Only its growth is refused.
+func TestOwner_RestoredTopicsAndGroupsBeyondTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, end := startCatalog(t, func(c *owner.Config) { c.MaxBytes = 0 })
+		f, end := startBounded(t, func(c *owner.Config) { c.MaxBytes = 0 })
 		groups := 0
-		for ; f.catalog() < catalogBound*3/4; groups++ {
+		for ; f.topicsAndGroups() < memoryBound*3/4; groups++ {
 			f.must(fill["groups"](groups))
 		}
 		require.NoError(t, end())
@@ -235,7 +236,7 @@ func TestOwner_RestoredCatalogBeyondTheBound(t *testing.T) {
 		f.net = net
 		f.tenure, err = l.Acquire(t.Context(), metalog.Candidate{Replica: "c"})
 		require.NoError(t, err)
-		f.Owner, err = owner.New(owner.Config{Tenure: f.tenure, State: restored, MaxBytes: catalogBound, MaxFresh: 1 << 30})
+		f.Owner, err = owner.New(owner.Config{Tenure: f.tenure, State: restored, MaxBytes: memoryBound, MaxFresh: 1 << 30})
 		require.NoError(t, err)
 		end = f.run(t)
 		require.False(t, f.Slows())
@@ -257,7 +258,7 @@ func TestOwner_RestoredCatalogBeyondTheBound(t *testing.T) {
 func TestOwner_MarkersLeaveRoomForCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const partitions, bound = 1000, 10_000
-		f, end := startCatalog(t, func(c *owner.Config) { c.MaxBytes, c.MaxExtents = 1<<30, bound })
+		f, end := startBounded(t, func(c *owner.Config) { c.MaxBytes, c.MaxExtents = 1<<30, bound })
 		f.must(&metadata.CreatePartitions{ID: id.Topic{1}, Count: partitions})
 		name := func(n int) string { return fmt.Sprint("x", n) }
 		producers := make([]int64, 20)
