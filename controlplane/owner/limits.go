@@ -52,10 +52,11 @@ func (m *limitMetrics) set(limits, used metadata.Limits) {
 	}
 }
 
-// weighLimits updates the metrics of the limits, and logs a warning about limits that are nearly used up.
+// weighLimits updates the metrics of the limits and of topic and group metadata, and logs a warning about limits that are nearly used up.
 func (o *Owner) weighLimits(topicsAndGroups int64) {
 	limits, used := o.state.Limits()
 	o.metrics.limits.set(limits, used)
+	o.metrics.topicsAndGroups.Set(o.topicsAndGroupsShare(topicsAndGroups))
 	o.load.offsets.Store(offsetRoom(limits, used))
 	o.warnNearLimits(limits, used, topicsAndGroups)
 }
@@ -70,16 +71,26 @@ func (o *Owner) warnNearLimits(limits, used metadata.Limits, topicsAndGroups int
 			near = append(near, fmt.Sprintf("%s: %d of %d (%s)", kind, used[i], limit, kind.Setting()))
 		}
 	}
-	if bound := newGroups.topicsAndGroups * float64(o.cfg.MaxBytes); bound > 0 && float64(topicsAndGroups) >= nearLimit*bound {
-		near = append(near, fmt.Sprintf("memory of topics, configs, groups, offsets and transactions: %d of %.0f bytes (--memory-limit)", topicsAndGroups, bound))
+	share := o.topicsAndGroupsShare(topicsAndGroups)
+	if share >= nearLimit {
+		near = append(near, fmt.Sprintf("memory of topics, configs, groups, offsets and transactions: %d of %.0f bytes (--memory-limit)",
+			topicsAndGroups, newGroups.topicsAndGroups*float64(o.cfg.MaxBytes)))
 	}
 	if len(near) == 0 {
 		return
 	}
 	o.load.limits.Do(func() {
 		o.cfg.Logger.Warn("virtual cluster is near its limits, beyond which growth is refused: delete what is not needed, or raise the limits "+
-			"of every control plane (logged once a minute)", zap.Strings("limits", near))
+			"of every control plane (logged once a minute)", zap.Strings("limits", near), zap.Float64("topics_and_groups_share", share))
 	})
+}
+
+// topicsAndGroupsShare returns the bytes of topic and group metadata as a share of the bound of new topics and groups, or 0 without a bound.
+func (o *Owner) topicsAndGroupsShare(bytes int64) float64 {
+	if o.cfg.MaxBytes == 0 {
+		return 0
+	}
+	return float64(bytes) / (newGroups.topicsAndGroups * float64(o.cfg.MaxBytes))
 }
 
 // offsetRoom returns the growth up to which no limit of the state refuses a commit of offsets, even if the commit creates its group.

@@ -61,6 +61,48 @@ freshet_owner_limit_used{kind="transactional_ids"} 0
 	})
 }
 
+// TestOwner_ShowsTheMemoryOfTopicsAndGroups: a gauge has the memory of topic and group metadata as a share of its bound, and so has the warning
+// from 90 % of the bound on.
+func TestOwner_ShowsTheMemoryOfTopicsAndGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logged, lines := observer.New(zapcore.WarnLevel)
+		registry := prometheus.NewRegistry()
+		f, end := startBounded(t, func(c *owner.Config) { c.Logger, c.Registerer = zap.New(logged), registry })
+		share := func() float64 { return gathered(t, registry, "freshet_owner_topics_and_groups_share") }
+		used := func() float64 { return float64(f.topicsAndGroups()) / (memoryBound / 2) }
+
+		groups := 0
+		for ; used() < 0.89; groups++ {
+			f.must(fill["groups"](groups))
+		}
+		require.InDelta(t, used(), share(), 1e-9)
+		require.Zero(t, lines.Len())
+		for ; used() < 0.9; groups++ {
+			f.must(fill["groups"](groups))
+		}
+		require.Equal(t, 1, lines.Len())
+		require.Contains(t, lines.All()[0].Message, "near its limits")
+		require.InDelta(t, share(), lines.All()[0].ContextMap()["topics_and_groups_share"], 1e-9)
+
+		_, err := f.until(func(n int) metadata.Command { return fill["groups"](groups + n) })
+		require.Error(t, err)
+		require.InDelta(t, 1, share(), 0.001)
+		_, err = f.until(func(n int) metadata.Command {
+			member := metadata.GroupMember{ID: fmt.Sprint(n), Value: []byte(longText)}
+			return &metadata.UpdateGroup{Group: "group0", Kind: metadata.GroupClassic, Members: []metadata.GroupMember{member}}
+		})
+		require.Error(t, err)
+		require.InDelta(t, 1.125, share(), 0.001)
+		for n := range groups {
+			f.must(&metadata.DeleteGroup{Group: fmt.Sprint("group", n)})
+		}
+		require.InDelta(t, used(), share(), 1e-9)
+		require.Less(t, share(), 0.2)
+		require.NoError(t, end())
+		require.Zero(t, share())
+	})
+}
+
 // TestOwner_RefusedCommandsTakeNoLog repeats commands that a limit of the state refuses 10,000 times. The answers are those of Apply, and the
 // log stays as it is.
 func TestOwner_RefusedCommandsTakeNoLog(t *testing.T) {

@@ -27,11 +27,15 @@ type metrics struct {
 	slowed     prometheus.Counter
 	overloaded prometheus.Counter
 	limits     *limitMetrics
+
+	topicsAndGroups prometheus.Gauge // share
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	return &metrics{
 		limits: newLimitMetrics(reg),
+		topicsAndGroups: gauge(reg, "topics_and_groups_share",
+			"Memory of topics, configs, groups, offsets and transactions, as a share of their bound, half of the metadata's memory; at 1 new ones are refused, at 1.125 growth of existing ones."),
 		groupSeconds: promreg.Register(reg, prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "freshet_owner_group_seconds",
 			Help:    "Time from taking a group of commands off the queue to answering it.",
@@ -82,9 +86,9 @@ func gauge(reg prometheus.Registerer, name, help string) prometheus.Gauge {
 	return promreg.Register(reg, prometheus.NewGauge(prometheus.GaugeOpts{Name: "freshet_owner_" + name, Help: help}))
 }
 
-// forget takes back what only an owner knows.
+// forget sets the gauges of the owner's state to 0 after a tenure.
 func (m *metrics) forget() {
-	for _, g := range []prometheus.Gauge{m.extents, m.partitions, m.bytes, m.bundles, m.fresh, m.share, m.producers, m.resting, m.remembered, m.crowding} {
+	for _, g := range []prometheus.Gauge{m.extents, m.partitions, m.bytes, m.bundles, m.fresh, m.share, m.producers, m.resting, m.remembered, m.crowding, m.topicsAndGroups} {
 		g.Set(0)
 	}
 	m.limits.set(metadata.Limits{}, metadata.Limits{})

@@ -65,6 +65,7 @@ Both processes serve them at ` + "`/metrics`" + ` of their HTTP address, with Go
 | Do the agents of a zone share what they read? | ` + "`freshet_peer_fallbacks_total`" + ` by ` + "`reason`" + `, beside ` + "`freshet_cache_gets_total`" + ` |
 | Does the metadata log get trimmed? | ` + "`freshet_replica_untrimmed_log_bytes`" + `; slowed at 256 MiB, refused at 512 MiB |
 | Does background work keep up? | ` + "`freshet_owner_metadata_share`" + `; slowed at 0.75, refused at 1 |
+| Do topics and groups fill their half of the metadata's memory? | ` + "`freshet_owner_topics_and_groups_share`" + `: alert at 0.9; at 1 new ones are refused |
 | Do clients start too many producers? | ` + "`freshet_owner_producer_share`" + `: alert at 0.5; at 1 new producers are refused. ` + "`freshet_owner_producer_bytes`" + ` is their memory |
 | Do connections reach their bound? | ` + "`freshet_kafka_connections_refused_total`, `freshet_kafka_connections_evicted_total`" + ` by ` + "`reason`" + `; the log names address and setting |
 | Is memory short? | ` + "`freshet_kafka_request_memory_waiting`, `freshet_write_buffer_waits_total`, `freshet_fetch_shrunk_answers_total`, `freshet_fetch_shortened_total`" + ` |
