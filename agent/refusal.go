@@ -10,8 +10,8 @@ import (
 	"github.com/freshet-io/freshet/objstore/marker"
 )
 
-// plainFault returns a fault of the configuration as one line that names the setting, its value and the remedy; other errors
-// stay as they are.
+// plainFault returns a fault of the configuration as one line that names the setting, its value and the remedy. It returns other errors
+// unchanged.
 func (a *Agent) plainFault(err error) error {
 	var wrong *marker.WrongError
 	var refused *client.RefusedError
@@ -24,12 +24,12 @@ func (a *Agent) plainFault(err error) error {
 	return err
 }
 
-// refusal describes why no control plane lets the agent in. A key is named by the beginning of its SHA-256, which the control
-// plane's operator can compare.
+// refusal returns an error with the reason of the refusal and the remedy. It names a key by the beginning of its SHA-256, which an operator
+// of the control plane can compare with --agent-keys.
 func (c *Config) refusal(r *client.RefusedError) error {
 	switch r.Refusal {
 	case client.UnknownKey:
-		return fmt.Errorf("--agent-key (SHA-256 %s...) is unknown to the control plane at %s: set it to one of the control plane's --agent-key",
+		return fmt.Errorf("--agent-key (SHA-256 %s...) is unknown to the control plane at %s: set it to one of the control plane's --agent-key, or add its SHA-256 to the control plane's file --agent-keys",
 			accesskey.HashOf(c.AgentKey), r.Address)
 	case client.UnknownCluster:
 		return fmt.Errorf("--virtual-cluster %s is not served by the control plane at %s for this --agent-key: remove it, or set it to the one that the key opens",

@@ -217,9 +217,9 @@ func TestExit_RefusedByTheOthers(t *testing.T) {
 	c := harness.StartCluster(t, harness.ClusterConfig{Agents: 1, ControlPlanes: 1, ControlFlags: []string{"--replica-id", "cp-0"}})
 	address := c.ControlPlanes[0].GRPC
 	processes := map[string]*testservers.Process{
-		"--agent-key (SHA-256 ae448ac8...) is unknown to the control plane at " + address + ": set it to one of the control plane's --agent-key":                   c.NewAgentWith(t, "agent-key", "--agent-key", "another").Process,
-		"--virtual-cluster another is not served by the control plane at " + address + " for this --agent-key: remove it, or set it to the one that the key opens": c.NewAgentWith(t, "agent-cluster", "--virtual-cluster", "another").Process,
-		"--replica-id cp-0 is also the id of a running replica at " + address + ": give each replica an id of its own":                                             c.NewControlPlaneWith(t, "controlplane-same").Process,
+		"--agent-key (SHA-256 ae448ac8...) is unknown to the control plane at " + address + ": set it to one of the control plane's --agent-key, or add its SHA-256 to the control plane's file --agent-keys": c.NewAgentWith(t, "agent-key", "--agent-key", "another").Process,
+		"--virtual-cluster another is not served by the control plane at " + address + " for this --agent-key: remove it, or set it to the one that the key opens":                                            c.NewAgentWith(t, "agent-cluster", "--virtual-cluster", "another").Process,
+		"--replica-id cp-0 is also the id of a running replica at " + address + ": give each replica an id of its own":                                                                                        c.NewControlPlaneWith(t, "controlplane-same").Process,
 	}
 	for _, p := range processes {
 		p.Launch()
