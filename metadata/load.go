@@ -5,19 +5,19 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// Load is how much there is of what the memory and the snapshots of a virtual cluster grow with. Compaction, retention and
-// deletion take it down.
+// Load counts the parts of a virtual cluster's state that determine its memory and the size of its snapshots. Compaction, retention and
+// deletion reduce it.
 type Load struct {
-	Extents int64 // of all partitions, markers among them, those of deleted topics too
-	Bundles int   // live ones
-	Fresh   int   // live ones of level 0: not compacted yet
+	Extents int64 // of all partitions, with markers, also of deleted topics
+	Bundles int   // live bundles
+	Fresh   int   // live bundles of level 0: not compacted yet
 
 	// Cleanup counts items of the cleanup queue. A deleted topic is one item, and one per partition in a state restored from a snapshot.
 	Cleanup int
 	// CleanupBytes is about the memory of the partitions in the queue without their extents. A restored state has the extents alone.
 	CleanupBytes int64
 
-	// Partitions counts those that had a record, those of topics whose deletion can be taken back too.
+	// Partitions counts partitions that had a record, also of topics whose deletion can be taken back.
 	Partitions int64
 	// Empty counts the other partitions, of the same topics.
 	Empty int64
@@ -51,14 +51,14 @@ func (s *machine) Load() Load {
 	return l
 }
 
-// count adds a bundle that becomes live, or takes one that dies.
+// count adds n times a live bundle: 1 if it becomes live, -1 if it dies.
 func (l *Load) count(b *liveBundle, n int) {
 	if b.level == 0 {
 		l.Fresh += n
 	}
 }
 
-// countLoad counts anew, after a snapshot was read.
+// countLoad recounts the load after a snapshot was read.
 func (s *machine) countLoad() {
 	s.load = Load{}
 	s.bundles.Scan(func(_ id.Bundle, b liveBundle) bool {
@@ -80,8 +80,8 @@ func (s *machine) countLoad() {
 	s.countOther()
 }
 
-// everyTree calls yield for the extents of every partition, those of deleted topics too, and for what is left to clean up,
-// until it returns false.
+// everyTree calls yield for the extents of every partition, also of deleted topics, and of every item of the cleanup queue, until yield
+// returns false.
 func (s *machine) everyTree(yield func(extent.Tree) bool) {
 	more := true
 	s.topics.Scan(func(_ string, e *topicEntry) bool {

@@ -16,33 +16,31 @@ import (
 // Config configures an Owner.
 type Config struct {
 	Tenure metalog.Tenure
-	// State is the state after the last complete command up to the tenure's tail. It is the owner's until Run
-	// returned.
+	// State is the state after the last complete command up to the tenure's tail. The owner alone uses it until Run has returned.
 	State *metadata.State
-	// First are proposed ahead of everything else; nobody waits for their results. At a full log they are refused
-	// like others.
+	// First are proposed before all other commands. Their results are discarded. A full log refuses them like others.
 	First []metadata.Command
-	// Marked is called on the apply goroutine with a snapshot of the state as of each CheckHash command with index
-	// 0, which marks where a snapshot is to be taken. Checked is called with every other one.
+	// Marked is called on the apply goroutine for each CheckHash command with index 0, which marks the place of a snapshot in the log. Its
+	// argument is the state there. Checked is called with every other CheckHash.
 	Marked  func(index uint64, snapshot *metadata.State)
 	Checked func(metadata.CheckHash)
 
-	GroupBytes    int           // commands appended together, encoded: 255 KiB
-	GroupCommands int           // and their number: 4096
-	CommandBytes  int           // largest single command, encoded: 16 MiB
-	QueueBytes    int64         // proposals not answered, encoded, plus a little for each: 64 MiB
-	SoftLogBytes  int64         // untrimmed log from which on commits are delayed: 256 MiB
-	HardLogBytes  int64         // and refused: 512 MiB
-	MaxDelay      time.Duration // of a group, just below HardLogBytes: 1 s
-	MaxExtents    int64         // live extents from 3/4 of which on commits are delayed, by up to MaxDelay each, and at which they are refused: 4 Mi
-	MaxFresh      int           // likewise live bundles that were not compacted yet: 100,000
+	GroupBytes    int           // maximum encoded bytes of commands appended together: 255 KiB
+	GroupCommands int           // maximum number of commands appended together: 4096
+	CommandBytes  int           // maximum encoded bytes of a command: 16 MiB
+	QueueBytes    int64         // maximum encoded bytes of unanswered proposals, plus proposalOverhead each: 64 MiB
+	SoftLogBytes  int64         // untrimmed bytes of the log from which groups are delayed: 256 MiB
+	HardLogBytes  int64         // untrimmed bytes of the log at which commands are refused: 512 MiB
+	MaxDelay      time.Duration // delay of a group just below HardLogBytes, and of a commit at a bound of the state: 1 s
+	MaxExtents    int64         // live extents at which commits are refused; from 3/4 on, commits are delayed: 4 Mi
+	MaxFresh      int           // live bundles not compacted yet, with the same effects: 100,000
 	// MaxBytes bounds the memory of the state (metadata.Load.MemoryBytes) and of commands in flight (metadata.GrowthOf). Half of it is
 	// for topic and group metadata: topics, configs, groups, offsets and transactions (metadata.Load.TopicsAndGroups). Beyond the half, new
 	// topics, groups and transactional IDs are refused. At 9/16, the growth of existing ones is refused. From 3/4 of the memory that topic
 	// and group metadata leaves, commits are delayed. At MaxBytes, commits, new topics and partitions are refused, and at 9/8 of MaxBytes
 	// every other growth. Configs of retention of topics are refused at 5/4, and configs of brokers never. 0 means no bound.
 	MaxBytes int64
-	MaxWait  time.Duration // of a command while groups are delayed; more is refused as by a full log: 10 s
+	MaxWait  time.Duration // maximum wait of a command while groups are delayed; beyond, it is refused as by a full log: 10 s
 
 	Now        func() time.Time      // command time; default time.Now
 	Logger     *zap.Logger           // default: none
@@ -74,7 +72,7 @@ func (c *Config) ApplyDefaults() {
 	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 }
 
-// Validate tells every fault.
+// Validate returns all faults.
 func (c *Config) Validate() error {
 	var errs []error
 	if c.Tenure == nil || c.State == nil {

@@ -6,15 +6,15 @@ import (
 )
 
 var (
-	// ErrNotOwner: this replica is not the owner, or no longer. Unless it comes inside an OutcomeUnknownError, the
-	// proposal had no effect and never will.
+	// ErrNotOwner is returned if this replica is not the owner, or no longer. Outside of an OutcomeUnknownError, the proposal never has an
+	// effect.
 	ErrNotOwner = errors.New("not the owner")
-	// ErrTooLarge: the command is larger than Config.CommandBytes. It had no effect.
+	// ErrTooLarge is returned if a command is larger than Config.CommandBytes. It had no effect.
 	ErrTooLarge = errors.New("command is too large")
 )
 
-// OutcomeUnknownError: the command may be in the log, now or later, or not. Who must know asks the next owner, by a
-// command that has one effect however often it is proposed, or by reading.
+// OutcomeUnknownError is returned if a command may or may not enter the log. A caller finds out from the next owner, by a read or by an
+// idempotent command.
 type OutcomeUnknownError struct{ Err error }
 
 func (e *OutcomeUnknownError) Error() string { return fmt.Sprintf("outcome unknown: %v", e.Err) }

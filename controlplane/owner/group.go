@@ -10,7 +10,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog"
 )
 
-// group is what one log entry (or span of entries) holds.
+// group is the proposals of one log entry, or of a span of entries.
 type group struct {
 	proposals []*Proposal
 	batch     metadata.Batch
@@ -18,10 +18,10 @@ type group struct {
 	began     time.Time
 }
 
-// errStopped: the owner's context ended between appends.
+// errStopped is returned when the owner's context ended between appends.
 var errStopped = errors.New("owner stopped")
 
-// appendGroups is the append loop. It returns errStopped when ctx ended, else why it cannot go on.
+// appendGroups is the append loop. It returns errStopped when ctx ended, else the error that ends the tenure.
 func (o *Owner) appendGroups(ctx context.Context, groups chan<- *group) error {
 	appendCtx, cancel := o.drainable(ctx)
 	defer cancel()
@@ -39,10 +39,10 @@ func (o *Owner) appendGroups(ctx context.Context, groups chan<- *group) error {
 	}
 }
 
-// drainTimeout is how long Run finishes the append under way after its context ended.
+// drainTimeout is the time that the append under way has left once the context of Run ended.
 const drainTimeout = 2 * time.Second
 
-// drainable gives the context of appends: an append under way when ctx ends has drainTimeout left to finish.
+// drainable returns the context of appends, which ends drainTimeout after ctx.
 func (o *Owner) drainable(ctx context.Context) (context.Context, context.CancelFunc) {
 	appendCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -60,7 +60,7 @@ func (o *Owner) drainable(ctx context.Context) (context.Context, context.CancelF
 	}
 }
 
-// nextProposals waits for proposals, then as long as the log budget asks for, and takes what came meanwhile.
+// nextProposals waits for proposals, then for the delay of the log budget, and returns the next group.
 func (o *Owner) nextProposals(ctx context.Context) ([]*Proposal, error) {
 	for {
 		select {
@@ -80,8 +80,8 @@ func (o *Owner) nextProposals(ctx context.Context) ([]*Proposal, error) {
 	}
 }
 
-// take gives the next group of the queue without what is refused; empty if nothing is left. Refused ones do not count
-// as a group: those behind them are not held back once more.
+// take returns the next group of the queue without the refused proposals, or nil if the queue is empty. If a whole group is refused, take
+// goes on with the next one without another delay.
 func (o *Owner) take() []*Proposal {
 	for {
 		ps := o.queue.take(nil, o.cfg.GroupBytes, o.cfg.GroupCommands)
@@ -169,7 +169,7 @@ func (o *Owner) failGroup(proposals []*Proposal, err error) {
 	o.queue.release(proposals)
 }
 
-// apply changes the state, tells the hooks, then answers.
+// apply applies a group to the state, calls the hooks, then answers the proposals.
 func (o *Owner) apply(g *group, fx *metadata.Effects) {
 	fx.Reset()
 	results := o.applyLocked(g, fx)
@@ -192,8 +192,8 @@ func (o *Owner) applyLocked(g *group, fx *metadata.Effects) []metadata.Result {
 	return results
 }
 
-// Observe hands the hash commands of one applied entry on, on the owner and on followers alike: marked with a
-// snapshot of the state after the entry, checked with what is asserted of an earlier one.
+// Observe handles the CheckHash commands of one applied entry, on the owner and on followers. It calls marked with a snapshot of the state
+// after the entry, and checked with the hash of an earlier one.
 func Observe(
 	s *metadata.State, index uint64, fx *metadata.Effects,
 	marked func(uint64, *metadata.State), checked func(metadata.CheckHash),

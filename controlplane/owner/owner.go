@@ -1,9 +1,9 @@
-// Package owner runs one virtual cluster's state machine on the replica that owns its log: it gathers proposals into
+// Package owner runs one virtual cluster's state machine on the replica that owns its log. It gathers proposals into
 // groups, appends each group as one log entry, then applies and answers the durable groups.
 //
-// Two goroutines make a pipeline of depth two: one collects a group and appends it, one append in flight; the other
-// applies the group before it. Nothing is applied or answered past an index whose append is not resolved. When an
-// append fails, the owner ends: the proposals of that group have an unknown outcome, those behind it none.
+// Two goroutines make a pipeline of depth two. One collects a group and appends it, with one append in flight. The other
+// applies the previous group. No entry is applied or answered before its append and all earlier ones have succeeded. When an
+// append fails, the owner ends. The proposals of that group have an unknown outcome, and later proposals have no effect.
 package owner
 
 import (
@@ -20,9 +20,9 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog"
 )
 
-// ApplyFunc is told what the log entry at index changed, in log order, on the apply goroutine, when the entry is
-// durable and applied and before its proposals are answered. Concurrent Reads may already have seen the change. It
-// may read s during the call, must not keep fx or anything reachable from its slices, and must be quick: it holds up
+// ApplyFunc is called with the effects of the log entry at index, in log order, on the apply goroutine. The entry is durable
+// and applied then, and its proposals are not answered yet. Concurrent Reads may already have seen the change. An ApplyFunc
+// may read s during the call. It must not keep fx or anything reachable from its slices, and must be quick: it delays
 // every commit.
 type ApplyFunc func(s *metadata.State, index uint64, fx *metadata.Effects)
 
@@ -35,7 +35,7 @@ type Owner struct {
 	load    load
 	hooks   []ApplyFunc
 	done    chan struct{}
-	err     error // why it ended; written before done is closed
+	err     error // reason of the end; written before done is closed
 
 	mu    sync.RWMutex
 	state *metadata.State // nil when the owner has ended; guarded by mu
@@ -46,7 +46,7 @@ type Owner struct {
 	scratch []byte
 }
 
-// New gives an owner that has not started: Read works, proposals wait for Run.
+// New returns an owner that has not started: Read works, proposals wait for Run.
 func New(cfg Config) (*Owner, error) {
 	cfg.ApplyDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -70,13 +70,13 @@ func New(cfg Config) (*Owner, error) {
 	return o, nil
 }
 
-// OnApply adds a hook. Only before Run.
+// OnApply adds a hook. It must be called before Run.
 func (o *Owner) OnApply(fn ApplyFunc) { o.hooks = append(o.hooks, fn) }
 
-// Done is closed when the owner has ended: every proposal is answered and every further call gives ErrNotOwner.
+// Done returns a channel that is closed when the owner has ended: every proposal is answered and every further call returns ErrNotOwner.
 func (o *Owner) Done() <-chan struct{} { return o.done }
 
-// Err tells why the owner ended; nil while it has not, and when its context ended.
+// Err returns the reason why the owner ended. It is nil before the end, and if the context of Run ended.
 func (o *Owner) Err() error {
 	select {
 	case <-o.done:
@@ -86,11 +86,11 @@ func (o *Owner) Err() error {
 	}
 }
 
-// Enqueue hands a command in without waiting for its answer: commands enter the log in the order of their Enqueue
-// calls. The command must not change any more. It blocks while the queue is full. Errors: ErrNotOwner,
-// metalog.ErrLogFull, ErrOverloaded, ErrTooLarge, the context's; none of them leaves an effect. ErrLogFull comes before the log is
-// full if groups are held back so long that the command would wait more than Config.MaxWait: its client would give it
-// up and send it again, behind itself. If a limit of the applied state refuses the command (metadata.State.Refused), the proposal is answered at
+// Enqueue queues a command without waiting for its answer. Commands enter the log in the order of their Enqueue
+// calls. The command must not change any more. Enqueue blocks while the queue is full. Errors: ErrNotOwner,
+// metalog.ErrLogFull, ErrOverloaded, ErrTooLarge, the context's. After an error, the command has no effect. ErrLogFull also comes before
+// the log is full, if the command would wait longer than Config.MaxWait while groups are delayed: its client would time out and
+// send it again. If a limit of the applied state refuses the command (metadata.State.Refused), the proposal is answered at
 // once and takes no room in the log.
 func (o *Owner) Enqueue(ctx context.Context, cmd metadata.Command) (*Proposal, error) {
 	p, err := o.admitted(ctx, cmd)
@@ -113,7 +113,7 @@ const runBytes = 128 << 10
 // EnqueueRun is Enqueue for callers with many commands at a full queue, where each wait for space lets other callers go first. The
 // leading commands of cmds, up to runBytes together, wait once and enter the log side by side.
 // EnqueueRun returns their proposals, at least one; the commands beyond are the next run. A run ends before the first refused command.
-// An error is about the first command alone, and none was taken. Commits (*metadata.CommitBundle), which are delayed each by itself, are not for it.
+// An error is that of the first command, and no command was taken. cmds must have no commits (*metadata.CommitBundle), which are delayed one by one.
 func (o *Owner) EnqueueRun(ctx context.Context, cmds []metadata.Command) ([]*Proposal, error) {
 	var run, queued []*Proposal
 	var weight int64
@@ -176,7 +176,7 @@ func (o *Owner) proposal(cmd metadata.Command) (*Proposal, error) {
 	return p, nil
 }
 
-// Propose hands a command in and waits for its answer: see Enqueue and Proposal.Wait.
+// Propose enqueues a command and waits for its answer: see Enqueue and Proposal.Wait.
 func (o *Owner) Propose(ctx context.Context, cmd metadata.Command) (metadata.Result, uint64, error) {
 	p, err := o.Enqueue(ctx, cmd)
 	if err != nil {
@@ -185,8 +185,8 @@ func (o *Owner) Propose(ctx context.Context, cmd metadata.Command) (metadata.Res
 	return p.Wait(ctx)
 }
 
-// Read calls fn with the state under a read lock, then checks that this replica still is the owner: only then what fn
-// saw may be told (I9). It gives the index of the entry that the state is after. fn must not keep s, must not call
+// Read calls fn with the state under a read lock, then checks that this replica still is the owner. A caller uses the results
+// of fn only after this check (I9). Read returns the index of the last applied entry. fn must not keep s, must not call
 // Read, and must be quick. Errors: ErrNotOwner.
 func (o *Owner) Read(fn func(s *metadata.State)) (index uint64, err error) {
 	index, ok := o.readLocked(fn)
@@ -206,9 +206,9 @@ func (o *Owner) readLocked(fn func(s *metadata.State)) (index uint64, ok bool) {
 	return o.state.Index(), true
 }
 
-// Freeze is Read that also gives a frozen copy of the state as fn saw it, for reading at leisure: a walk over many
-// topics under the lock would hold every commit up. fn may be nil. It costs the number of tables, and later a copy of each
-// changed node. A caller may use results of the copy only if the owner still is the owner afterwards: see ReadFrozen.
+// Freeze is Read that also returns a frozen copy of the state as of fn, for long reads: a walk over many topics under the
+// lock would delay every commit. fn may be nil. The cost is the number of tables, and later a copy of each
+// changed node. A caller may use results of the copy only if this replica still is the owner afterwards: see ReadFrozen.
 func (o *Owner) Freeze(fn func(s *metadata.State)) (*metadata.State, error) {
 	frozen := o.freezeLocked(fn)
 	if frozen == nil || !o.cfg.Tenure.Valid() {
@@ -243,8 +243,8 @@ func (o *Owner) ReadFrozen(fn func(s *metadata.State)) (index uint64, err error)
 }
 
 // Run appends and applies until ctx ends or the tenure is over. When ctx ends, the append under way is finished, no
-// further one is begun, and Run returns nil. After Run the state given in Config is the caller's again; it is after
-// the last entry that was applied. The tenure is the caller's to resign.
+// further one is begun, and Run returns nil. After Run the caller may use Config.State again, which is the state after
+// the last applied entry. The caller resigns the tenure.
 func (o *Owner) Run(ctx context.Context) error {
 	groups := make(chan *group)
 	var applying sync.WaitGroup
@@ -273,7 +273,7 @@ func (o *Owner) finish(err error) {
 		o.cfg.Logger.Warn("owner ended", zap.Int64("tenure", o.cfg.Tenure.ID()), zap.Error(err))
 	}
 	o.mu.Lock()
-	o.state = nil // the caller's again
+	o.state = nil // the caller may use it again
 	o.mu.Unlock()
 	o.metrics.forget()
 	left := o.queue.close()
@@ -284,10 +284,10 @@ func (o *Owner) finish(err error) {
 	o.queue.release(left)
 }
 
-// logFull tells whether the log budget is used up.
+// logFull reports whether the log budget is used up.
 func (o *Owner) logFull() bool { return o.cfg.Tenure.Bytes() >= o.cfg.HardLogBytes }
 
-// expectedWait is how long a command that comes now is held back for the log budget, its own group included.
+// expectedWait returns the delay of a new command by the log budget, with the delay of its own group.
 func (o *Owner) expectedWait() time.Duration {
 	d := o.delay()
 	if d == 0 {
@@ -298,7 +298,7 @@ func (o *Owner) expectedWait() time.Duration {
 	return d * time.Duration(groups)
 }
 
-// delay is how long the next group is held back for the log budget: in proportion to the bytes above the soft limit.
+// delay returns the delay of the next group by the log budget, in proportion to the bytes above the soft limit.
 func (o *Owner) delay() time.Duration {
 	over := o.cfg.Tenure.Bytes() - o.cfg.SoftLogBytes
 	if over <= 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/freshet-io/freshet/metadata"
 )
 
-// proposalOverhead counts against Config.QueueBytes for each proposal beside its encoded size, so that the number of
-// tiny ones is bounded too.
+// proposalOverhead counts against Config.QueueBytes for each proposal beside its encoded size, so the number of
+// small proposals is bounded too.
 const proposalOverhead = 512
 
 // Proposal is a command on its way through the log. Its answer comes once it is durable and applied.
@@ -20,8 +20,8 @@ type Proposal struct {
 	// growth is what the command may add to the state, as admitted; zero for commands that are always admitted.
 	growth metadata.Growth
 	anew   int64        // bytes that the command replaces in topic and group metadata at its bound, see anewShare
-	came   time.Time    // into the queue, or before it
-	stay   atomic.Int32 // where it is
+	came   time.Time    // when it was proposed
+	stay   atomic.Int32 // inQueue, taken or givenUp
 	done   chan struct{}
 
 	// Written before done is closed.
@@ -30,19 +30,19 @@ type Proposal struct {
 	err    error
 }
 
-// Where a proposal is. It leaves the queue either way exactly once.
+// States of a proposal. It leaves the queue exactly once.
 const (
 	inQueue int32 = iota
 	taken
 	givenUp
 )
 
-// Done is closed when the answer is there.
+// Done returns a channel that is closed when the proposal is answered.
 func (p *Proposal) Done() <-chan struct{} { return p.done }
 
-// Wait gives the command's result and the index of its log entry. Errors: ErrNotOwner and metalog.ErrLogFull (no
-// effect), *OutcomeUnknownError. When ctx ends first, the proposal is withdrawn if it is still in the queue (the error
-// is the context's), else its outcome is unknown.
+// Wait returns the command's result and the index of its log entry. Errors: ErrNotOwner and metalog.ErrLogFull (no
+// effect), *OutcomeUnknownError. If ctx ends first, a proposal in the queue is withdrawn, and the error is the context's.
+// If the proposal has left the queue, its outcome is unknown.
 func (p *Proposal) Wait(ctx context.Context) (metadata.Result, uint64, error) {
 	select {
 	case <-p.done:
@@ -60,7 +60,7 @@ func (p *Proposal) Wait(ctx context.Context) (metadata.Result, uint64, error) {
 	}
 }
 
-// answered reports whether the answer is there.
+// answered reports whether the proposal is answered.
 func (p *Proposal) answered() bool {
 	select {
 	case <-p.done:
@@ -80,8 +80,8 @@ func (p *Proposal) fail(err error) {
 	close(p.done)
 }
 
-// encodedSize is about what the command takes in a log entry. Commits are by far the most frequent ones and are
-// logged verbatim; the others are encoded once more to know.
+// encodedSize returns about the bytes of a command in a log entry. Commits, the most frequent commands, are logged verbatim.
+// Other commands are encoded once more to measure them.
 func encodedSize(cmd metadata.Command) int {
 	if c, ok := cmd.(*metadata.CommitBundle); ok {
 		return len(c.Encoded) + 16

@@ -63,7 +63,7 @@ type Config struct {
 	Log *zap.Logger
 }
 
-// WithDefaults fills in what is zero and has a default.
+// WithDefaults returns the configuration with the defaults of zero fields.
 func (c Config) WithDefaults() Config {
 	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
 	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, DefaultHeartbeatInterval)
@@ -97,19 +97,19 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Client is who a request comes from.
+// Client is the sender of a request.
 type Client = classic.Client
 
-// Catalogue is what the group sees of the cluster's topics, at one log index during a call.
+// Catalogue has the cluster's topics as of one log index. It does not change during a call.
 type Catalogue interface {
 	// Topic returns a topic's id and partition count.
 	Topic(name string) (topic id.Topic, partitions int32, ok bool)
 	// TopicName is the name of a topic that exists.
 	TopicName(topic id.Topic) (name string, ok bool)
-	// Matching returns the topics that a regular expression of RE2 matches as a whole, as far as known. If these are not of this version, or not
-	// known, a later call knows more.
+	// Matching returns the topics whose whole names a regular expression of RE2 matches. If the topics are unknown or of an earlier version, a
+	// later call returns newer ones.
 	Matching(expression string) Matches
-	// Version differs whenever a topic came, went or got partitions since.
+	// Version changes when a topic is created, is deleted or gets partitions.
 	Version() uint64
 }
 

@@ -15,8 +15,8 @@ const (
 	memberTypeConsumer int8 = 1
 )
 
-// Describe gives the group as ConsumerGroupDescribe shows it, members in the order of their ids. Topics that are gone
-// are left out. (ConsumerGroup.asDescribedGroup)
+// Describe returns the group's entry of a ConsumerGroupDescribe response, with the members in the order of their ids. Deleted
+// topics are left out. (ConsumerGroup.asDescribedGroup)
 func (g *Group) Describe(cat Catalogue) kmsg.ConsumerGroupDescribeResponseGroup {
 	out := kmsg.NewConsumerGroupDescribeResponseGroup()
 	out.Group, out.State, out.Epoch, out.AssignmentEpoch = g.id, g.State(), g.epoch, g.assignmentEpoch

@@ -24,7 +24,8 @@ func readSubscription(metadata []byte) (subscription, bool) {
 	return s, true
 }
 
-// owned gives what the consumer says it owns, as a heartbeat would: nothing, from consumers of versions without it.
+// owned returns the partitions that the consumer owns, in the form of a heartbeat. It is empty for subscription versions
+// without owned partitions.
 func (s subscription) owned(cat Catalogue) reported {
 	out := reported{}
 	for _, o := range s.OwnedPartitions {
@@ -35,8 +36,8 @@ func (s subscription) owned(cat Catalogue) reported {
 	return out
 }
 
-// encodeAssignment gives partitions as a classic consumer reads them, in the version of the metadata that it joined
-// with. Topics that are gone are left out.
+// encodeAssignment returns partitions in the form of a classic consumer, in the version of its subscription metadata.
+// Deleted topics are left out.
 func encodeAssignment(partitions []id.TopicPartition, metadata []byte, cat Catalogue) []byte {
 	a := kmsg.NewConsumerMemberAssignment()
 	if len(metadata) >= 2 {
@@ -50,8 +51,8 @@ func encodeAssignment(partitions []id.TopicPartition, metadata []byte, cat Catal
 	return a.AppendTo(nil)
 }
 
-// readAssignment reads what a classic leader gave to a member. It fails if the bytes are malformed, or carry data of an
-// assignor of the user's, which would be lost.
+// readAssignment reads the partitions that a classic leader assigned to a member. It fails if the bytes are malformed, or have data of a
+// custom assignor, which would be lost.
 func readAssignment(assignment []byte, cat Catalogue) (map[id.TopicPartition]bool, string) {
 	out := make(map[id.TopicPartition]bool)
 	if len(assignment) == 0 {

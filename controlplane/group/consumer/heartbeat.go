@@ -14,10 +14,10 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// Heartbeat answers a ConsumerGroupHeartbeat, by which a member joins (epoch 0), stays, tells what it owns, and leaves
-// (-1, -2). The group has to exist, or the epoch to be 0: of a group that neither exists nor is made, GROUP_ID_NOT_FOUND
-// is the caller's to answer. Errors are those of Validate, and GROUP_MAX_SIZE_REACHED, COORDINATOR_LOAD_IN_PROGRESS, UNKNOWN_MEMBER_ID,
-// FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION; none changes anything.
+// Heartbeat answers a ConsumerGroupHeartbeat. With it a member joins (epoch 0), stays, reports its partitions, or leaves
+// (-1, -2). If the group does not exist and the epoch is not 0, the caller answers GROUP_ID_NOT_FOUND instead.
+// Errors: those of Validate, and GROUP_MAX_SIZE_REACHED, COORDINATOR_LOAD_IN_PROGRESS, UNKNOWN_MEMBER_ID,
+// FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION. After an error the group is unchanged.
 // (GroupMetadataManager.consumerGroupHeartbeat)
 func (g *Group) Heartbeat(now time.Time, c Client, req *kmsg.ConsumerGroupHeartbeatRequest, cat Catalogue,
 	reply func(*kmsg.ConsumerGroupHeartbeatResponse),
@@ -48,8 +48,8 @@ func (g *Group) Heartbeat(now time.Time, c Client, req *kmsg.ConsumerGroupHeartb
 
 func (g *Group) heartbeatMs() int32 { return int32(g.cfg.HeartbeatInterval.Milliseconds()) }
 
-// steady gives the member if the heartbeat changes nothing but its session: it brings no news, and neither the group
-// nor the catalogue has any for it. This is nearly every heartbeat there is.
+// steady returns the member if the heartbeat only extends its session: neither the request, the group nor the catalogue has a change for
+// it. Most heartbeats are of this kind. steady returns nil for others.
 func (g *Group) steady(now time.Time, c Client, req *kmsg.ConsumerGroupHeartbeatRequest, cat Catalogue) *member {
 	if req.MemberEpoch <= 0 || req.SubscribedTopicNames != nil || req.SubscribedTopicRegex != nil || req.Topics != nil ||
 		req.ServerAssignor != nil || req.RackID != nil || req.RebalanceTimeoutMillis != -1 {

@@ -16,9 +16,9 @@ const classicProtocolType = "consumer"
 // requiresKnownMemberSince is the version of JoinGroup from which dynamic members ask for an id first (KIP-394).
 const requiresKnownMemberSince = 4
 
-// Join answers the JoinGroup of a member that speaks the classic protocol in this group, at once: the member is taken
-// through the same steps as by a heartbeat, its epoch is its generation, and nobody is its leader. A group without
-// members is not asked: it becomes a classic one (see Empty). (GroupMetadataManager.classicGroupJoinToConsumerGroup)
+// Join answers the JoinGroup of a classic member in this group, at once. The member takes the same steps as by a heartbeat, and its epoch
+// is its generation. The response names no leader. A caller does not call Join on a group without members, which becomes a
+// classic one (see Empty). (GroupMetadataManager.classicGroupJoinToConsumerGroup)
 func (g *Group) Join(now time.Time, c Client, req *kmsg.JoinGroupRequest, cat Catalogue,
 	reply func(*kmsg.JoinGroupResponse),
 ) step.Step {
@@ -107,7 +107,7 @@ func (g *Group) checkJoin(name string, req *kmsg.JoinGroupRequest, resp *kmsg.Jo
 	}
 }
 
-// supports tells whether a classic member shares a protocol with all classic members there are.
+// supports reports whether a classic member shares a protocol with all classic members of the group.
 func (g *Group) supports(protocolType string, protocols []kmsg.JoinGroupRequestProtocol) bool {
 	if protocolType != classicProtocolType {
 		return false

@@ -109,7 +109,7 @@ func (t *memberTimers) due(now time.Time, epoch int32) string {
 	}
 }
 
-// earliest gives the next of the timers that is still to come.
+// earliest returns the time of the next timer.
 func (t *memberTimers) earliest(epoch int32) time.Time {
 	next := t.session
 	if t.atEpoch == epoch {
@@ -118,7 +118,7 @@ func (t *memberTimers) earliest(epoch int32) time.Time {
 	return earlier(earlier(next, t.join), t.sync)
 }
 
-// earlier gives the earlier of two times of which zero is never.
+// earlier returns the earlier of two times. Zero means never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -126,7 +126,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// newMember is a member that just came.
+// newMember returns a member that has just joined.
 func newMember(id string) *member { return &member{id: id, previous: -1, rebalanceMs: -1} }
 
 func (m *member) clone() *member {
@@ -144,10 +144,10 @@ func (m *member) classicSession() time.Duration {
 	return time.Duration(m.classic.sessionMs) * time.Millisecond
 }
 
-// move brings the member to an epoch and remembers the one that it leaves.
+// move sets the member's epoch and keeps the previous one.
 func (m *member) move(epoch int32) { m.previous, m.epoch = m.epoch, epoch }
 
-// sameSubscription tells whether what a member says of itself is equal.
+// sameSubscription reports whether two members have the same identity and subscription.
 func sameSubscription(a, b *member) bool {
 	return a.id == b.id && a.instance == b.instance && a.rack == b.rack && a.clientID == b.clientID &&
 		a.clientHost == b.clientHost && a.rebalanceMs == b.rebalanceMs && slices.Equal(a.topics, b.topics) &&
@@ -163,7 +163,7 @@ func sameClassic(a, b *classicMember) bool {
 	})
 }
 
-// sameAssignment tells whether what a member has, and where it stands, is equal.
+// sameAssignment reports whether two members have the same partitions, epochs and state.
 func sameAssignment(a, b *member) bool {
 	return a.epoch == b.epoch && a.previous == b.previous && a.state == b.state &&
 		maps.Equal(a.assigned, b.assigned) && maps.Equal(a.revoking, b.revoking)

@@ -14,18 +14,18 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// Downgrade is a consumer group that became a classic one: its members are those that speak the classic protocol. The
-// step that brought it about writes the record; the group is not to be called any more.
+// Downgrade is a consumer group that became a classic one of its classic members. The step of the downgrade writes the record. The group
+// must not be called any more.
 type Downgrade struct {
 	Record    classic.Record
-	Rebalance bool // the members are to rejoin, for their assignment is out of date
+	Rebalance bool // the members must rejoin, because their assignment is outdated
 	Reason    string
 }
 
-// Downgraded gives the downgrade that the last call brought about, nil if the group still is a consumer group.
+// Downgraded returns the downgrade of the last call, or nil if the group still is a consumer group.
 func (g *Group) Downgraded() *Downgrade { return g.downgrade }
 
-// downgradesWithout tells whether the group becomes a classic one without these members.
+// downgradesWithout reports whether the group becomes a classic one once these members are gone.
 // (GroupMetadataManager.validateOnlineDowngradeWithFencedMembers)
 func (g *Group) downgradesWithout(gone []*member) bool {
 	left := len(g.members) - len(gone)
@@ -40,7 +40,7 @@ func (g *Group) downgradesWithout(gone []*member) bool {
 	return true
 }
 
-// downgradesWithReplaced tells whether the group becomes a classic one when a classic member takes the place of this
+// downgradesWithReplaced reports whether the group becomes a classic one once a classic member replaces this
 // static one. (GroupMetadataManager.validateOnlineDowngradeWithReplacedMember)
 func (g *Group) downgradesWithReplaced(replaced *member) bool {
 	if replaced.classic != nil || !g.cfg.Migration.downgrades() ||
@@ -55,7 +55,7 @@ func (g *Group) downgradesWithReplaced(replaced *member) bool {
 	return true
 }
 
-// convertToClassic makes the group a classic one of the members that it has, each with its target as its assignment.
+// convertToClassic converts the group to a classic one. The target of each member becomes its assignment.
 // (GroupMetadataManager.convertToClassicGroup, ClassicGroup.fromConsumerGroup)
 func (g *Group) convertToClassic(now time.Time, cat Catalogue, rebalance bool, reason string) {
 	r := classic.Record{

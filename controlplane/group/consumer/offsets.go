@@ -66,7 +66,7 @@ func staleCode(m *member, oldTransaction bool) int16 {
 	return kerr.StaleMemberEpoch.Code
 }
 
-// CheckFetch tells whether offsets may be fetched: by anyone who names no member, else by a member at its epoch.
+// CheckFetch returns 0 if a request may fetch offsets: a request without a member, or of a member at its epoch.
 // (ConsumerGroup.validateOffsetFetch)
 func (g *Group) CheckFetch(name *string, epoch int32) int16 {
 	if name == nil && epoch < 0 {

@@ -28,14 +28,15 @@ func digestOf(b []byte) digest {
 	return max(digest(binary.BigEndian.Uint64(sum[:])), 1)
 }
 
-// resubscribed tells whether the member subscribes to something else than before.
+// resubscribed reports whether the member's subscription has changed.
 func (e *entry) resubscribed() bool { return e.renamed() || e.next.regex != e.before.regex }
 
 func (e *entry) renamed() bool { return !slices.Equal(e.next.topics, e.before.topics) }
 
-// settle puts the entry's member into the group and bumps the group epoch if the target depends on the change, or if the
-// catalogue changed. The assignor that most members ask for is part of that. A member whose new regular expression has yet to be resolved bumps nothing before it is, unless
-// eager. While an expression is not resolved, as after a change of the owner, the catalogue is not compared. (GroupMetadataManager.maybeUpdateRegularExpressions, hasPreferredServerAssignorChanged, updateSubscriptionMetadata)
+// settle puts the entry's member into the group. It bumps the group epoch if the target depends on the change, or if the
+// catalogue has changed. The target also depends on the assignor that most members ask for. A member with an unresolved new regular
+// expression bumps the epoch only once the expression is resolved, unless eager. While any expression is unresolved, as after a change of the
+// owner, the catalogue is not compared. (GroupMetadataManager.maybeUpdateRegularExpressions, hasPreferredServerAssignorChanged, updateSubscriptionMetadata)
 func (g *Group) settle(now time.Time, cat Catalogue, e entry, eager bool) {
 	bump := e.renamed()
 	wished := !eager && e.next.assignor != e.before.assignor
@@ -67,7 +68,7 @@ func (g *Group) settle(now time.Time, cat Catalogue, e entry, eager bool) {
 	}
 }
 
-// review compares the digest with the catalogue, and tells whether it changed.
+// review compares the digest with the catalogue, and reports whether it changed.
 func (g *Group) review(cat Catalogue) bool {
 	g.checked, g.version = true, cat.Version()
 	d := g.computeDigest(cat)
@@ -110,7 +111,7 @@ func (g *Group) computeDigest(cat Catalogue) digest {
 	return digestOf(b)
 }
 
-// subscribes tells whether a member subscribes to a topic that exists.
+// subscribes reports whether a topic exists and a member subscribes to it.
 func (g *Group) subscribes(m *member, t id.Topic, cat Catalogue) bool {
 	name, ok := cat.TopicName(t)
 	if !ok {
@@ -126,10 +127,10 @@ func (g *Group) subscribes(m *member, t id.Topic, cat Catalogue) bool {
 	return false
 }
 
-// reported is what a member says that it owns; nil if it says nothing.
+// reported has the partitions that a member reports as its own, nil if the request has none.
 type reported []kmsg.ConsumerGroupHeartbeatRequestTopic
 
-// within tells whether the member says what it owns, and all of it is in set.
+// within reports whether the member reports its partitions, and all of them are in set.
 func (r reported) within(set epochs) bool {
 	if r == nil {
 		return false
@@ -144,7 +145,7 @@ func (r reported) within(set epochs) bool {
 	return true
 }
 
-// touches tells whether the member may own anything of set: it says so, or says nothing.
+// touches reports whether the member may own a partition of set: it reports one, or reports nothing.
 func (r reported) touches(set epochs) bool {
 	if r == nil {
 		return true

@@ -9,7 +9,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/group/step"
 )
 
-// Sync answers the SyncGroup of a classic member with what is assigned to it, at once.
+// Sync answers the SyncGroup of a classic member with its assignment, at once.
 // (GroupMetadataManager.classicGroupSyncToConsumerGroup)
 func (g *Group) Sync(now time.Time, req *kmsg.SyncGroupRequest, cat Catalogue, reply func(*kmsg.SyncGroupResponse)) step.Step {
 	resp := kmsg.NewPtrSyncGroupResponse()
@@ -59,7 +59,7 @@ func (g *Group) validateClassic(name string, instance *string, generation int32)
 	}
 }
 
-// awaitJoin gives a classic member its rebalance time-out to rejoin, counted from the first time that it is told to.
+// awaitJoin starts the time-out in which a classic member must rejoin, unless it already runs.
 func (g *Group) awaitJoin(now time.Time, m *member) {
 	if m.timers.join.IsZero() {
 		m.timers.join = now.Add(m.rebalanceTimeout())
@@ -86,7 +86,7 @@ func (g *Group) ClassicHeartbeat(now time.Time, req *kmsg.HeartbeatRequest, repl
 	return g.answer(func() { reply(resp) })
 }
 
-// waits tells whether a partition of the member's target is still owned by another one.
+// waits reports whether another member still owns a partition of the member's target.
 func (g *Group) waits(m *member) bool {
 	for _, p := range m.target {
 		if _, has := m.assigned[p]; has {
@@ -102,8 +102,8 @@ func (g *Group) waits(m *member) bool {
 // batchedLeaveSince is the version of LeaveGroup with many members (KIP-345).
 const batchedLeaveSince = 3
 
-// ClassicLeave answers a LeaveGroup, of classic members or of an administrator, who names static ones by instance
-// alone. (GroupMetadataManager.classicGroupLeaveToConsumerGroup)
+// ClassicLeave answers a LeaveGroup of classic members, or of an administrator. A request of an administrator names static members by
+// instance alone. (GroupMetadataManager.classicGroupLeaveToConsumerGroup)
 func (g *Group) ClassicLeave(now time.Time, req *kmsg.LeaveGroupRequest, cat Catalogue, reply func(*kmsg.LeaveGroupResponse)) step.Step {
 	resp := kmsg.NewPtrLeaveGroupResponse()
 	resp.Version = req.Version

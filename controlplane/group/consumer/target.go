@@ -79,8 +79,8 @@ func (g *Group) toAssign(cat Catalogue) assignor.Group {
 	return out
 }
 
-// topicIDs gives the ids of the topics that a member subscribes to and that exist, in ascending order, and adds their
-// partition counts.
+// topicIDs returns the ids of the existing topics that a member subscribes to, in ascending order. It adds their partition
+// counts to partitions.
 func (g *Group) topicIDs(m *member, cat Catalogue, partitions map[id.Topic]int32) []id.Topic {
 	var out []id.Topic
 	add := func(names []string) {

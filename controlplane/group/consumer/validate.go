@@ -13,8 +13,8 @@ import (
 // clientMakesIDSince is the version of ConsumerGroupHeartbeat whose members bring their own id (KIP-1082).
 const clientMakesIDSince = 1
 
-// Validate tells what is wrong with a heartbeat whatever the group: INVALID_REQUEST or UNSUPPORTED_ASSIGNOR, nil if
-// nothing is. It comes before the group is looked for. assignors are the names that are allowed.
+// Validate returns the fault of a heartbeat that is one for any group: INVALID_REQUEST or UNSUPPORTED_ASSIGNOR, or nil. A caller
+// calls it before it looks for the group. assignors are the allowed names.
 // (GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid)
 func Validate(req *kmsg.ConsumerGroupHeartbeatRequest, assignors []string) *Error {
 	bad := func(message string) *Error { return fault(kerr.InvalidRequest, "%s", message) }
