@@ -192,17 +192,20 @@ func (s *scene) upgrade(value string) {
 	s.helm(append([]string{"upgrade", "freshet", chart, "--values", "values.yaml"}, s.values...)...)
 }
 
-// phase lets something happen, waits until every record that was sent meanwhile is acknowledged, and notes how long that took.
+// phase runs happens, waits until every record sent meanwhile is acknowledged, and adds the times of the records to the table. It logs the share
+// of the phase in which tasks of the machine waited for CPU and disk, which explains long times on a busy machine.
 func (s *scene) phase(name string, k kind, happens func()) {
 	s.t.Helper()
 	for _, c := range s.clients {
 		c.Mark(s.t)
 		c.Again = c.Again || k > joins || c.Java && c.Protocol == "classic" // seen while batches had leader epochs; not tried since
 	}
-	began, closed := time.Now(), s.closed(k)
+	began, closed, before := time.Now(), s.closed(k), s.pressure()
 	happens()
 	happened := time.Now()
-	for i, micros := range stock.Flows(s.t, s.clients, time.Now()) {
+	flows := stock.Flows(s.t, s.clients, time.Now())
+	waited := before.until(s.pressure())
+	for i, micros := range flows {
 		c := s.clients[i]
 		c.Check(s.t)
 		top, median := stock.Longest(micros)
@@ -210,7 +213,7 @@ func (s *scene) phase(name string, k kind, happens func()) {
 		s.t.Log(row)
 		fmt.Fprintln(&s.table, row)
 		if k == clean && top > stallBound {
-			s.broken("%s: a record of %s took %s, more than %s", name, c.Name, top, stallBound)
+			s.broken("%s: a record of %s took %s, more than %s%s", name, c.Name, top, stallBound, waited)
 		}
 	}
 	if k <= joins {
@@ -220,7 +223,7 @@ func (s *scene) phase(name string, k kind, happens func()) {
 		s.broken("%s: %v agent sessions ended by time-out", name, n)
 	}
 	s.connected()
-	s.t.Logf("%s: %s", name, happened.Sub(began).Round(time.Millisecond))
+	s.t.Logf("%s: %s%s", name, happened.Sub(began).Round(time.Millisecond), waited)
 }
 
 // closed returns how many agent sessions ended by time-out; 0 where this is allowed.
