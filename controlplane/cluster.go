@@ -28,6 +28,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/zonewriter"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/pattern"
+	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore/marker"
@@ -47,26 +48,30 @@ type cluster struct {
 	scaler    *scale.Scaler
 	writers   *zonewriter.Planner
 	log       *zap.Logger
-	metrics   prometheus.Registerer
+	gathered  *prometheus.Registry
+	metrics   prometheus.Registerer      // of gathered, with the label virtual_cluster
 	topics    atomic.Pointer[admin.APIs] // of this replica's newest tenure, nil before the first
 	stored    atomic.Pointer[stored]     // nil until the cluster's id is known
 	fault     atomic.Pointer[error]      // of the newest attempt to learn it
-	stopped   atomic.Bool                // ended by itself
+	unfollow  func()                     // set by identify
+	began     atomic.Bool                // run was called
+	stopped   atomic.Pointer[error]      // why it ended by itself, nil otherwise
 }
 
 // stored has the parts that work on the keys and objects of a cluster id.
 type stored struct {
-	replica *replica.Replica
-	work    *lifecycle.Lifecycle
-	bucket  *bucketCheck
+	clusterID string
+	replica   *replica.Replica
+	work      *lifecycle.Lifecycle
+	bucket    *bucketCheck
 }
 
 func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 	built := &cluster{
 		spec: spec, cfg: &c.cfg, statuses: c.statuses, registry: c.registry, store: c.store, log: c.cfg.Log.With(zap.String("virtual_cluster", spec.Name)),
-		directory: directory.Directory{Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix},
-		metrics:   prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": spec.Name}, c.cfg.Registry),
+		directory: c.directory(), gathered: prometheus.NewRegistry(),
 	}
+	built.metrics = prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": spec.Name}, built.gathered)
 	var err error
 	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, MaxExtents: c.cfg.Bounds().PlannedExtents, StoreTime: c.cfg.Bucket.Now, Log: built.log, Registerer: built.metrics})
 	if err != nil {
@@ -105,7 +110,7 @@ func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 		NewZoneWriters: func(l *load.Table, a session.ZoneAgents) session.ZoneWriters {
 			return built.writers.Tenure(l, a)
 		},
-		Log: c.cfg.Log, Registerer: c.cfg.Registry,
+		Log: c.cfg.Log, Registerer: built.gathered,
 	})
 	return built, nil
 }
@@ -119,7 +124,7 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stored{}
+	s := &stored{clusterID: clusterID}
 	s.bucket = &bucketCheck{
 		bucket: c.cfg.Bucket, gate: marker.NewGate(c.cfg.Bucket), location: c.cfg.BucketLocation, etcdPrefix: c.cfg.EtcdPrefix,
 		virtualCluster: c.spec.Name, log: c.log, metalog: metadataLog, failed: c.store.NoteFailure,
@@ -143,12 +148,20 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 			SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes, QueueBytes: bounds.QueueBytes,
 			MaxExtents: bounds.Extents, MaxFresh: c.cfg.MaxFreshBundles, MaxBytes: bounds.Bytes,
 		},
-		Logger: c.log, Registerer: c.metrics, MaxProducers: bounds.Producers, Limits: bounds.Limits,
+		Logger: c.log, Registerer: c.metrics, MaxProducers: bounds.Producers, Limits: limitsOf(bounds.Limits, c.spec.Limits),
 	})
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// limitsOf returns the limits of a Spec, and the replica's own where the Spec has none.
+func limitsOf(own, spec metadata.Limits) metadata.Limits {
+	for kind, limit := range spec {
+		own[kind] = cmp.Or(limit, own[kind])
+	}
+	return own
 }
 
 // beside runs the work beside the owner until ctx ends.
@@ -166,6 +179,14 @@ func (c *cluster) located() (metalog.Owner, bool) {
 		return metalog.Owner{}, false
 	}
 	return s.replica.Located()
+}
+
+// clusterID returns the cluster id, or "" before it is known.
+func (c *cluster) clusterID() string {
+	if s := c.stored.Load(); s != nil {
+		return s.clusterID
+	}
+	return c.spec.ID
 }
 
 // owner returns the owner on this replica, or nil.
@@ -214,8 +235,8 @@ var (
 var errNotCompared = errors.New("the bucket's cluster id has not been compared yet")
 
 func (c *cluster) ready(works <-chan struct{}) error {
-	if c.stopped.Load() {
-		return fmt.Errorf("virtual cluster %s: stopped on this replica", c.spec.Name)
+	if stopped := c.stopped.Load(); stopped != nil {
+		return fmt.Errorf("virtual cluster %s: stopped on this replica, starts again after a pause: %w", c.spec.Name, *stopped)
 	}
 	stored := c.stored.Load()
 	if stored == nil {
@@ -259,9 +280,10 @@ func (c *cluster) run(ctx context.Context, works <-chan struct{}) error {
 	s, err := c.identify(ctx)
 	if s != nil {
 		err = c.serve(ctx, s, works)
+		c.unfollow()
 	}
-	c.stopped.Store(err != nil)
 	if err != nil {
+		c.stopped.Store(&err)
 		return fmt.Errorf("virtual cluster %s: %w", c.spec.Name, err)
 	}
 	return nil
@@ -283,7 +305,7 @@ func (c *cluster) identify(ctx context.Context) (*stored, error) {
 		attempt, cancel := context.WithTimeout(ctx, identifyTimeout)
 		clusterID, err := c.directory.Resolve(attempt, c.spec.Name)
 		if err == nil && (c.spec.ID == "" || clusterID == c.spec.ID) {
-			err = c.registry.secrets.follow(attempt, c.directory, clusterID, c.sessions.SetPeerSecret)
+			c.unfollow, err = c.registry.secrets.follow(attempt, c.directory, clusterID, c.sessions.SetPeerSecret)
 		}
 		cancel()
 		switch {

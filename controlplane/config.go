@@ -88,7 +88,7 @@ type Config struct {
 	Bucket objstore.Bucket
 	// BucketLocation names Bucket in logs and errors, without secrets.
 	BucketLocation string
-	// VirtualClusters served; at least one.
+	// VirtualClusters of the settings. Others come from etcd (package directory).
 	VirtualClusters []VirtualCluster
 	// TakeOver removes this replica's own old ownership at start instead of waiting for its lease. Only for a process
 	// that holds a lock which proves that its predecessor is gone (freshet dev).
@@ -194,9 +194,6 @@ func (c *Config) Validate() error {
 	}
 	if v := c.stateVersion(); v < metadata.MinVersion || v > metadata.MaxVersion {
 		errs = append(errs, fmt.Errorf("state version %d: this program knows %d to %d", v, metadata.MinVersion, metadata.MaxVersion))
-	}
-	if len(c.VirtualClusters) == 0 {
-		errs = append(errs, errors.New("no virtual cluster"))
 	}
 	if _, err := c.advertised(advertise.Here("", c.PodIP), 0); err != nil {
 		errs = append(errs, err)

@@ -7,13 +7,15 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"sync"
+	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/controlplane/keys"
 	"github.com/freshet-io/freshet/controlplane/operator"
 	"github.com/freshet-io/freshet/controlplane/replica"
@@ -34,7 +36,7 @@ type ControlPlane struct {
 	grpc     *grpc.Server
 	http     *adminhttp.Server
 	registry *registry
-	clusters clusters
+	clusters *clusters
 	answers  *session.Answers // of all clusters
 	store    *probe.Watch
 	statuses *statuses
@@ -97,17 +99,19 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	}
 	c.cfg.Log = explaining(c.cfg.Log, c.registry.health.explain)
 	c.answers = session.NewAnswers(c.cfg.memory())
-	operated := operator.Config{Open: operatorOpens(set), Cluster: c.clusters.operator, Forwarder: operator.NewForwarder(c.cfg.ReplicaTLS)}
+	c.clusters = newClusters(c.newCluster, c.readyCluster, set, c.cfg.Registry, c.cfg.Log)
+	c.cfg.Registry.MustRegister(clusterStates{c.clusters})
+	operated := operator.Config{
+		Open: operatorOpens(set), Cluster: c.clusters.operator, List: c.clusters.list, Forwarder: operator.NewForwarder(c.cfg.ReplicaTLS),
+	}
 	c.statuses = &statuses{
 		plane: c, began: time.Now(), forwarder: operated.Forwarder,
 		peers: newPeers(c.registry, c.cfg.ReplicaTLS),
 	}
 	for _, vc := range c.cfg.VirtualClusters {
-		built, err := c.newCluster(vc.spec())
-		if err != nil {
+		if err := c.clusters.add(vc.spec()); err != nil {
 			return fmt.Errorf("virtual cluster %s: %w", vc.Name, err)
 		}
-		c.clusters.add(built)
 	}
 	unknown := newStrangers(maxStrangers, c.cfg.Log, c.cfg.Registry)
 	c.socket = unknown.Listener(c.socket)
@@ -118,9 +122,10 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	if c.cfg.HTTPListen == "none" {
 		return nil
 	}
+	handler := operator.Handler(operated)
 	c.http = adminhttp.New(adminhttp.Config{
-		Address: c.cfg.HTTPListen, Ready: c.Ready, Warnings: c.Warnings, Gatherer: c.cfg.Registry, Log: c.cfg.Log,
-		Handlers: map[string]http.Handler{operator.Prefix: operator.Handler(operated)},
+		Address: c.cfg.HTTPListen, Ready: c.Ready, Warnings: c.Warnings, Gatherer: c.clusters, Log: c.cfg.Log,
+		Handlers: map[string]http.Handler{operator.Prefix: handler, strings.TrimSuffix(operator.Prefix, "/"): handler},
 		Profiles: func(key string) bool {
 			g := set.Grant(key)
 			return g != nil && g.Kind == keys.Operator
@@ -206,14 +211,18 @@ func (c *ControlPlane) Close() {
 	}
 }
 
-// Ready returns nil if this replica knows an owner of every virtual cluster and the object store does not refuse the replica, which then
-// could take no snapshot. Its errors name the cause.
+// Gatherer returns the metrics of the process and of all virtual clusters. It must not be called before Listen.
+func (c *ControlPlane) Gatherer() prometheus.Gatherer { return c.clusters }
+
+// Ready returns nil if this replica knows an owner of every virtual cluster of the settings, and the object store does not refuse the replica,
+// which then could take no snapshot. A replica without virtual clusters in the settings is ready while etcd answers. A replica that starts is not
+// ready before it knows an owner of every virtual cluster of etcd that does not fail. Errors name the cause.
 func (c *ControlPlane) Ready() error {
-	errs := []error{c.store.Refused()}
-	for _, built := range c.clusters.all() {
-		errs = append(errs, c.readyCluster(built))
+	unready := c.clusters.unready()
+	if len(c.cfg.VirtualClusters) == 0 {
+		unready = append(unready, c.registry.health.fault())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(unready, c.store.Refused())...)
 }
 
 // readyCluster returns nil if a virtual cluster is ready on this replica.
@@ -237,12 +246,7 @@ func (c *ControlPlane) Warnings() []string {
 	if fault := c.registry.health.fault(); fault != nil && c.Ready() == nil { // else Ready names it
 		all = append(all, fault.Error())
 	}
-	for _, built := range c.clusters.all() {
-		if warning := built.warning(); warning != "" {
-			all = append(all, warning)
-		}
-	}
-	return all
+	return append(all, c.clusters.warnings()...)
 }
 
 // Run serves until ctx ends, then hands ownership over, ends the streams and returns. It listens first if Listen was
@@ -324,20 +328,18 @@ func (c *ControlPlane) serve(ctx context.Context) error {
 	return nil
 }
 
-// runClusters runs the virtual clusters until ctx ends or all have stopped. A virtual cluster that stops leaves the others alone (I10).
-// They begin once this replica has read the other replicas' versions and written its own.
+// runClusters runs the virtual clusters until ctx ends. One that stops leaves the others alone (I10). They begin once this replica has read
+// the other replicas' versions and written its own.
 func (c *ControlPlane) runClusters(ctx context.Context) error {
 	select {
 	case <-c.registry.known:
 	case <-ctx.Done():
 		return nil
 	}
-	all := c.clusters.all()
-	errs := make([]error, len(all))
-	var running sync.WaitGroup
-	for i, built := range all {
-		running.Go(func() { errs[i] = built.run(ctx, c.store.Works()) })
-	}
-	running.Wait()
-	return errors.Join(errs...)
+	watch := func(ctx context.Context, apply func([]directory.Change)) { c.directory().Watch(ctx, c.cfg.Log, apply) }
+	return c.clusters.reconcile(ctx, watch, func(ctx context.Context, built *cluster) error { return built.run(ctx, c.store.Works()) })
+}
+
+func (c *ControlPlane) directory() directory.Directory {
+	return directory.Directory{Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix}
 }

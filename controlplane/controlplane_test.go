@@ -205,9 +205,9 @@ func TestControlPlane_RefusesKeysOfAnotherCluster(t *testing.T) {
 			r.stop(t)
 			continue
 		}
-		require.Eventually(t, func() bool { return strings.Contains(r.get(t, "/readyz"), "virtual cluster one: stopped") }, time.Minute, 10*time.Millisecond)
-		r.cancel()
-		require.ErrorContains(t, <-r.ended, "freshet key create --cluster-id "+clusterID)
+		says := regexp.MustCompile("virtual cluster one: stopped on this replica, starts again after a pause: .*freshet key create --cluster-id " + clusterID)
+		require.Eventually(t, func() bool { return says.MatchString(r.get(t, "/readyz")) }, time.Minute, 10*time.Millisecond)
+		r.stop(t)
 	}
 }
 

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -32,16 +33,20 @@ type followedSecret struct {
 	learned   func(string) // called with each new secret
 }
 
-// follow calls learned with the secret of a cluster, before follow returns, and with each later one. Error: etcd's.
-func (s *peerSecrets) follow(ctx context.Context, d directory.Directory, clusterID string, learned func(string)) error {
+// follow calls learned with the secret of a cluster, before follow returns, and with each later one until unfollow is called. Error: etcd's.
+func (s *peerSecrets) follow(ctx context.Context, d directory.Directory, clusterID string, learned func(string)) (unfollow func(), err error) {
 	f := &followedSecret{directory: d, clusterID: clusterID, learned: learned}
 	if err := f.learn(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.followed = append(s.mu.followed, f)
-	return nil
+	s.mu.followed = append(slices.Clone(s.mu.followed), f) // rounds read the former slice
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.mu.followed = slices.DeleteFunc(slices.Clone(s.mu.followed), func(other *followedSecret) bool { return other == f })
+	}, nil
 }
 
 // learn asks etcd for the newest secret, and makes one if there is none.

@@ -82,5 +82,6 @@ func TestStrangers_KeepNoAgentOut(t *testing.T) {
 func TestMetrics_Golden(t *testing.T) {
 	r := metrictest.NewRegistry()
 	newStrangers(1, zap.NewNop(), r)
+	r.MustRegister(clusterStates{&clusters{}})
 	r.Golden(t)
 }

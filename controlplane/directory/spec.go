@@ -66,6 +66,12 @@ func (s *Spec) Entries() []keys.Entry {
 	return entries
 }
 
+// SameButKeys reports whether two Specs differ in nothing but their keys.
+func (s *Spec) SameButKeys(o *Spec) bool {
+	return s.ID == o.ID && s.Name == o.Name && s.State == o.State && s.Limits == o.Limits &&
+		s.DefaultPartitions == o.DefaultPartitions && maps.Equal(s.Broker.Texts(), o.Broker.Texts())
+}
+
 var (
 	// ErrSpec is returned for a Spec that is malformed or exceeds a bound.
 	ErrSpec = errors.New("invalid description of a virtual cluster")

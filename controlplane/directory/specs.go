@@ -91,7 +91,7 @@ func (d Directory) Update(ctx context.Context, s *Spec, revision int64) error {
 type Change struct {
 	ID    string // the end of the key in etcd, which may be no cluster id
 	Spec  *Spec
-	Fault error // ErrSpec or ErrNewer
+	Fault error // ErrSpec or ErrNewer, with the key
 }
 
 // Bounds of Watch.
@@ -202,6 +202,8 @@ func (w *watcher) list(ctx context.Context) (revision int64, err error) {
 // change returns the change to a key's value.
 func (w *watcher) change(kv *mvccpb.KeyValue) Change {
 	c := Change{ID: strings.TrimPrefix(string(kv.Key), w.specPrefix())}
-	c.Spec, c.Fault = decode(c.ID, kv.Value)
+	if c.Spec, c.Fault = decode(c.ID, kv.Value); c.Fault != nil {
+		c.Fault = fmt.Errorf("etcd key %.300q: %w", kv.Key, c.Fault)
+	}
 	return c
 }

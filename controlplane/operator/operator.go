@@ -1,8 +1,9 @@
 // Package operator serves operators' calls for which Kafka has no request, as JSON over the control
 // plane's HTTP address. Every call carries an operator key ("Authorization: Bearer <key>"). For the calls marked with r, a read-only key of the
 // virtual cluster suffices. Every replica takes calls. The owner answers them, and the other replicas forward them to the owner over gRPC
-// (forward.go). Only status is answered by every replica itself.
+// (forward.go). Every replica answers the list of virtual clusters and a status itself.
 //
+//	GET  /v1/clusters?after=CURSOR                                       all virtual clusters, 1,000 an answer, as the replica that is asked knows them
 //	GET  /v1/clusters/{cluster}/deleted-topics                           topics whose deletion can be taken back
 //	POST /v1/clusters/{cluster}/deleted-topics/{topic}/undelete?as=NAME  takes it back; topic is a name or an id
 //	POST /v1/clusters/{cluster}/deleted-topics/{topic}/purge             gives it up at once; topic is a name or an id
@@ -66,8 +67,10 @@ type Cluster struct {
 type Config struct {
 	// Open reports whether a key opens a virtual cluster to operators, or with readOnly one of its calls that read-only keys suffice for.
 	Open func(virtualCluster, key string, readOnly bool) bool
-	// Cluster returns a virtual cluster by name. ok reports whether this replica has it.
-	Cluster func(name string) (c Cluster, ok bool)
+	// Cluster returns a virtual cluster by name. Errors: session.ErrNotServed, or a reason for which the virtual cluster is not served now.
+	Cluster func(name string) (Cluster, error)
+	// List returns all virtual clusters.
+	List func() []Listed
 	// Forwarder takes calls to the owner; nil: the handler forwards none.
 	Forwarder *Forwarder
 }
@@ -126,6 +129,7 @@ func Handler(cfg Config) http.Handler {
 		}
 		return nil, errMoved
 	})
+	mux.HandleFunc("GET "+strings.TrimSuffix(Prefix, "/"), cfg.list)
 	mux.HandleFunc("GET "+Prefix+"{cluster}/status", func(w http.ResponseWriter, r *http.Request) {
 		if cluster, _, ok := cfg.open(w, r, false); ok {
 			encode(w, cluster.Status(r.Context()))
@@ -186,11 +190,16 @@ func (c *Config) serve(
 func (c *Config) open(w http.ResponseWriter, r *http.Request, readOnly bool) (cluster Cluster, key string, ok bool) {
 	name := r.PathValue("cluster")
 	key, _ = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	cluster, ok = c.Cluster(name)
-	if ok = c.Open(name, key, readOnly) && ok; !ok {
+	cluster, err := c.Cluster(name)
+	switch {
+	case !c.Open(name, key, readOnly), errors.Is(err, session.ErrNotServed):
 		refuse(w, http.StatusUnauthorized, errWrongKey)
+	case err != nil:
+		refuse(w, http.StatusServiceUnavailable, fmt.Errorf("virtual cluster %s: %w", name, err))
+	default:
+		return cluster, key, true
 	}
-	return cluster, key, ok
+	return Cluster{}, "", false
 }
 
 // encode answers with a value as JSON.

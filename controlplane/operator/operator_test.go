@@ -21,6 +21,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/operator"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
+	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/metalog"
@@ -41,10 +42,12 @@ type asked struct {
 }
 
 // served returns the look-up of the virtual clusters by name.
-func served(all map[string]operator.Cluster) func(name string) (operator.Cluster, bool) {
-	return func(name string) (operator.Cluster, bool) {
-		c, ok := all[name]
-		return c, ok
+func served(all map[string]operator.Cluster) func(name string) (operator.Cluster, error) {
+	return func(name string) (operator.Cluster, error) {
+		if c, ok := all[name]; ok {
+			return c, nil
+		}
+		return operator.Cluster{}, session.ErrNotServed
 	}
 }
 

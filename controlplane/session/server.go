@@ -25,8 +25,8 @@ type Server struct {
 	find func(name string) (*Cluster, error)
 }
 
-// NewServer returns a Server of the virtual clusters that find returns by name. find returns ErrNotServed, or an error that tells agents why a
-// virtual cluster is not served.
+// NewServer returns a Server of the virtual clusters that find returns by name. find returns ErrNotServed, or the reason for which a virtual
+// cluster is not served now. Agents wait with the latter.
 func NewServer(find func(name string) (*Cluster, error)) *Server { return &Server{find: find} }
 
 // ErrNotServed is returned for a name that is no virtual cluster's, or that the key does not open.
@@ -77,8 +77,11 @@ func (s *Server) cluster(ctx context.Context, name string) (*Cluster, error) {
 // Locate implements the service.
 func (s *Server) Locate(ctx context.Context, request *api.LocateRequest) (*api.LocateResponse, error) {
 	c, err := s.cluster(ctx, request.VirtualCluster)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrNotServed):
 		return nil, status.Error(codes.PermissionDenied, err.Error())
+	case err != nil:
+		return nil, status.Error(codes.Unavailable, err.Error())
 	}
 	response := &api.LocateResponse{Replicas: c.cfg.Locator.Replicas()}
 	replica, address, err := c.cfg.Locator.Owner(ctx)
@@ -96,8 +99,11 @@ func (s *Server) Session(stream grpc.BidiStreamingServer[api.ToOwner, api.ToAgen
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	c, err := s.cluster(stream.Context(), hello.VirtualCluster)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrNotServed):
 		return refuse(stream, api.Refused_INVALID, err.Error())
+	case err != nil:
+		return refuse(stream, api.Refused_NOT_OWNER, err.Error())
 	}
 	t := c.tenure.Load()
 	if t == nil {

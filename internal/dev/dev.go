@@ -200,16 +200,15 @@ func prepare(cfg *Config) error {
 	return nil
 }
 
-// controlPlane is the replica and its metrics.
+// controlPlane is the replica.
 type controlPlane struct {
-	plane    *controlplane.ControlPlane
-	registry *prometheus.Registry
+	plane *controlplane.ControlPlane
 }
 
 func startControlPlane(
 	ctx context.Context, cfg Config, etcd *etcdserver.Server, bucket objstore.Bucket, made keysOfProcess,
 ) (*controlPlane, error) {
-	c := &controlPlane{registry: prometheus.NewRegistry()}
+	c := &controlPlane{}
 	var err error
 	c.plane, err = controlplane.New(controlplane.Config{
 		ReplicaID: replica, Version: cfg.Agent.Version, GRPCListen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0", Etcd: etcd.Client(),
@@ -223,7 +222,7 @@ func startControlPlane(
 
 		// The lock on the data directory proves that the process before this one is gone.
 		TakeOver: true,
-		Log:      cfg.Log.Named("controlplane"), Registry: c.registry,
+		Log:      cfg.Log.Named("controlplane"),
 	})
 	if err != nil {
 		return nil, err
@@ -243,7 +242,7 @@ func agentConfig(cfg Config, control *controlPlane, key string) agent.Config {
 	if a.Registry == nil {
 		a.Registry = prometheus.NewRegistry()
 	}
-	a.Gatherer = prometheus.Gatherers{a.Registry, control.registry}
+	a.Gatherer = prometheus.Gatherers{a.Registry, control.plane.Gatherer()}
 	return a
 }
 

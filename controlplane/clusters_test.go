@@ -1,0 +1,150 @@
+package controlplane_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/freshet-io/freshet/controlplane"
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/client"
+	"github.com/freshet-io/freshet/controlplane/directory"
+	"github.com/freshet-io/freshet/controlplane/keys"
+	"github.com/freshet-io/freshet/controlplane/operator"
+	"github.com/freshet-io/freshet/internal/accesskey"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
+	"github.com/freshet-io/freshet/objstore/mem"
+)
+
+// listed returns the virtual clusters that a replica lists, by name.
+func (r *running) listed(t *testing.T) map[string]operator.Listed {
+	t.Helper()
+	var answer struct {
+		Clusters []operator.Listed `json:"clusters"`
+	}
+	body := r.get(t, "/v1/clusters")
+	require.NoError(t, json.Unmarshal([]byte(body), &answer), body)
+	all := map[string]operator.Listed{}
+	for _, l := range answer.Clusters {
+		all[l.VirtualCluster] = l
+	}
+	return all
+}
+
+// locate asks a replica for the owner of the virtual cluster that a key opens.
+func locate(t *testing.T, r *running, key string) (*api.LocateResponse, error) {
+	t.Helper()
+	conn, err := grpc.NewClient(r.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer conn.Close()
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+key)
+	return api.NewControlPlaneClient(conn).Locate(ctx, &api.LocateRequest{})
+}
+
+// TestControlPlane_ClusterInEtcd: a virtual cluster that comes, is suspended, goes on and goes, while two replicas run.
+func TestControlPlane_ClusterInEtcd(t *testing.T) {
+	etcd, bucket := startEtcd(t), mem.New()
+	first, second := start(t, etcd, bucket, "r1"), start(t, etcd, bucket, "r2")
+	replicas := []*running{first, second}
+	for _, r := range replicas {
+		require.Eventually(t, func() bool { return r.Ready() == nil }, time.Minute, 10*time.Millisecond)
+	}
+	d := directory.Directory{Client: etcd.Client(), Prefix: etcdlog.DefaultPrefix}
+	spec := &directory.Spec{ID: id.NewCluster(), Name: "orders", State: directory.Active, DefaultPartitions: 3}
+	key, err := accesskey.New(accesskey.AgentPrefix, spec.ID)
+	require.NoError(t, err)
+	spec.Keys = []directory.Key{{Hash: accesskey.HashOf(key), Kind: keys.Agent}}
+	created := time.Now()
+	require.NoError(t, d.Create(t.Context(), spec))
+
+	h := heard{welcomes: make(chan *api.Welcome, 8)}
+	agent, err := client.New(client.Config{
+		Replicas: []string{first.Addr().String(), second.Addr().String()}, AgentKey: key, Endpoints: []*api.Endpoint{{Host: "a", Port: 1}}, Handler: h,
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- agent.Run(ctx) }()
+	welcome := <-h.welcomes
+	t.Logf("an agent was welcome %v after the virtual cluster was created", time.Since(created))
+	require.Equal(t, "orders", welcome.VirtualCluster)
+	require.Equal(t, spec.ID, welcome.ClusterId)
+	for _, r := range replicas {
+		require.Eventually(t, func() bool { return r.listed(t)["orders"].Fault == "" }, time.Minute, 10*time.Millisecond)
+		l := r.listed(t)
+		require.Equal(t, operator.Listed{VirtualCluster: "orders", ClusterID: spec.ID, Source: "etcd", State: "active", Owner: l["orders"].Owner}, l["orders"])
+		require.Equal(t, "settings", l["one"].Source)
+		require.Contains(t, r.get(t, "/metrics"), `virtual_cluster="orders"`)
+	}
+
+	set := func(state directory.State) {
+		t.Helper()
+		read, revision, err := d.Get(t.Context(), spec.ID)
+		require.NoError(t, err)
+		read.State = state
+		require.NoError(t, d.Update(t.Context(), read, revision))
+		for _, r := range replicas {
+			require.Eventually(t, func() bool { return r.listed(t)["orders"].State == string(state) }, time.Minute, 10*time.Millisecond)
+		}
+	}
+	set(directory.Suspended)
+	for _, r := range replicas {
+		require.Eventually(t, func() bool { return !strings.Contains(r.get(t, "/metrics"), `virtual_cluster="orders"`) }, time.Minute, 10*time.Millisecond)
+		_, err := locate(t, r, key)
+		require.Equal(t, codes.PermissionDenied, status.Code(err))
+		require.ErrorContains(t, err, `virtual cluster "orders" is suspended`)
+		require.NoError(t, r.Ready())
+		require.True(t, first.Owned("one") || second.Owned("one"))
+	}
+	set(directory.Active)
+	for _, r := range replicas {
+		require.Eventually(t, func() bool {
+			found, err := locate(t, r, key)
+			return err == nil && found.OwnerReplica != ""
+		}, time.Minute, 10*time.Millisecond)
+	}
+
+	_, err = etcd.Client().Delete(t.Context(), d.SpecKey(spec.ID))
+	require.NoError(t, err)
+	for _, r := range replicas {
+		require.Eventually(t, func() bool { return len(r.listed(t)) == 2 }, time.Minute, 10*time.Millisecond)
+		require.Eventually(t, func() bool {
+			_, err := locate(t, r, key)
+			return status.Code(err) == codes.Unauthenticated
+		}, time.Minute, 10*time.Millisecond)
+	}
+	cancel()
+	require.NoError(t, <-ended)
+	second.stop(t)
+	first.stop(t)
+}
+
+// TestControlPlane_InvalidSpec: an invalid description in etcd stops its virtual cluster alone, also at a start.
+func TestControlPlane_InvalidSpec(t *testing.T) {
+	etcd, bucket := startEtcd(t), mem.New()
+	d := directory.Directory{Client: etcd.Client(), Prefix: etcdlog.DefaultPrefix}
+	broken := id.NewCluster()
+	_, err := etcd.Client().Put(t.Context(), d.SpecKey(broken), `{"version":2}`)
+	require.NoError(t, err)
+	good := &directory.Spec{ID: id.NewCluster(), Name: "orders", State: directory.Active, DefaultPartitions: 1}
+	require.NoError(t, d.Create(t.Context(), good))
+	r := startAs(t, etcd, bucket, "r1", func(c *controlplane.Config) { c.VirtualClusters = nil })
+	require.Eventually(t, func() bool { return r.Ready() == nil }, time.Minute, 10*time.Millisecond)
+	require.True(t, r.Owned("orders"))
+	l := r.listed(t)[""]
+	require.Equal(t, broken, l.ClusterID)
+	require.Contains(t, l.Fault, `etcd key "`+d.SpecKey(broken)+`": a newer program wrote the description of the virtual cluster: version 2`)
+	require.Contains(t, r.get(t, "/readyz"), "ok\nwarning: etcd key")
+	require.Contains(t, r.get(t, "/metrics"), `freshet_controlplane_virtual_clusters{state="failed"} 1`)
+	r.stop(t)
+}
