@@ -13,7 +13,7 @@ import (
 func TestClientCommands_ShareFlags(t *testing.T) {
 	flags := map[string][]string{
 		"--bootstrap-server": {"topic create", "topic list", "topic describe", "topic alter", "topic delete", "group list", "group describe", "group delete", "group reset-offsets", "produce", "consume"},
-		"--output":           {"topic create", "topic list", "topic describe", "topic alter", "topic delete", "topic undelete", "topic purge", "group list", "group describe", "group delete", "group reset-offsets", "produce", "consume", "job list", "zone list", "zone writers", "bucket show", "bucket move", "bundle inspect", "bundle list", "bundle cut", "key create", "status", "version"},
+		"--output":           {"topic create", "topic list", "topic describe", "topic alter", "topic delete", "topic undelete", "topic purge", "group list", "group describe", "group delete", "group reset-offsets", "produce", "consume", "job list", "zone list", "zone writers", "bucket show", "bucket move", "bundle inspect", "bundle list", "bundle cut", "key create", "cluster list", "status", "version"},
 	}
 	shorthands := map[string]string{"--bootstrap-server": "b", "--output": "o"}
 	found := map[string][]string{}

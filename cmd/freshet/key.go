@@ -24,7 +24,7 @@ func newKeyCreate(p program.Program) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error { return cli.CreateKey(c, p.Streams) },
 	}
 	cmd.Flags().Var(config.Choice(&c.Kind, cli.AgentKey, cli.ReadOnlyKey, cli.OperatorKey), "kind", "what the key is for")
-	cmd.Flags().StringVar(&c.ClusterID, "cluster-id", c.ClusterID, "id of the virtual cluster that the key opens, as `freshet bucket show` prints it; not of operator keys")
+	cmd.Flags().StringVar(&c.ClusterID, "cluster-id", c.ClusterID, "id of the virtual cluster that the key opens, as `freshet cluster list` prints it; not of operator keys")
 	program.BindFormat(cmd.Flags(), &p)
 	return cmd
 }

@@ -15,18 +15,27 @@ import (
 
 // bindOperator adds the flags of commands that ask the control plane.
 func bindOperator(f *pflag.FlagSet, p *program.Program, c *cli.OperatorConfig) {
+	bindOperated(f, c)
+	bindAsking(f, p, c)
+}
+
+// bindAsking adds the flags of bindOperator for the request and its output.
+func bindAsking(f *pflag.FlagSet, p *program.Program, c *cli.OperatorConfig) {
 	c.ApplyDefaults()
 	program.BindFormat(f, p)
-	bindOperated(f, c)
 	bindDataDir(f, &c.DataDir)
 	f.DurationVar(&c.Timeout, "timeout", c.Timeout, timeoutHelp)
 	config.SetGroups(f, connection)
 }
 
-// bindOperated adds those that say which control plane.
+// bindOperated adds the flags of the control plane and of the virtual cluster.
 func bindOperated(f *pflag.FlagSet, c *cli.OperatorConfig) {
-	f.Var(config.List(&c.ControlPlane), "control-plane-http", "host:port or URL of the HTTP addresses (--http-listen) of control-plane replicas; any of them answers, and the next one is asked if one cannot be reached; if not given, the freshet dev on --data-dir is asked, without --virtual-cluster and --operator-key")
+	bindControlPlane(f, c)
 	f.StringVar(&c.VirtualCluster, "virtual-cluster", c.VirtualCluster, "name of the virtual cluster to ask about")
+}
+
+func bindControlPlane(f *pflag.FlagSet, c *cli.OperatorConfig) {
+	f.Var(config.List(&c.ControlPlane), "control-plane-http", "host:port or URL of the HTTP addresses (--http-listen) of control-plane replicas; any of them answers, and the next one is asked if one cannot be reached; if not given, the freshet dev on --data-dir is asked, without --virtual-cluster and --operator-key")
 	f.StringVar(&c.Key, "operator-key", c.Key, "an operator key of the control plane, or a read-only key of the virtual cluster for lists of zones, writers and jobs; better given in the environment")
 }
 

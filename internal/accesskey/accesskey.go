@@ -59,7 +59,7 @@ func New(prefix, clusterID string) (string, error) {
 	body := prefix
 	if prefix != OperatorPrefix {
 		if !id.ValidCluster(clusterID) {
-			return "", fmt.Errorf("%q is no cluster id: write the %d characters that `freshet bucket show` prints", clusterID, clusterLength)
+			return "", fmt.Errorf("%q is no cluster id: write the %d characters that `freshet cluster list` prints", clusterID, clusterLength)
 		}
 		body += clusterID + "_"
 	}

@@ -35,7 +35,7 @@ func CreateKey(c KeyConfig, s Streams) error {
 	case c.Kind == OperatorKey && c.ClusterID != "":
 		return usagef("--cluster-id %s: an operator key opens all virtual clusters: remove it", c.ClusterID)
 	case c.Kind != OperatorKey && c.ClusterID == "":
-		return usagef("want --cluster-id: `freshet bucket show` prints it")
+		return usagef("want --cluster-id: `freshet cluster list` prints it")
 	}
 	key, err := accesskey.New(keyPrefixes[c.Kind], c.ClusterID)
 	if err != nil {

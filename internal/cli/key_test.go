@@ -37,5 +37,5 @@ func TestCreateKey(t *testing.T) {
 	require.ErrorAs(t, cli.CreateKey(cli.KeyConfig{Kind: cli.OperatorKey, ClusterID: clusterID}, cli.Streams{}), &usage)
 	require.ErrorAs(t, cli.CreateKey(cli.KeyConfig{Kind: cli.ReadOnlyKey}, cli.Streams{}), &usage)
 	require.EqualError(t, cli.CreateKey(cli.KeyConfig{Kind: cli.AgentKey, ClusterID: "main"}, cli.Streams{}),
-		`--cluster-id "main" is no cluster id: write the 22 characters that `+"`freshet bucket show` prints")
+		`--cluster-id "main" is no cluster id: write the 22 characters that `+"`freshet cluster list` prints")
 }

@@ -29,6 +29,7 @@ type OperatorConfig struct {
 	DataDir        string        // of a freshet dev on this machine, for the three above if ControlPlane is empty; default access.DefaultDir
 	Timeout        time.Duration // of a request with all attempts; default 15 s
 
+	all   bool   // the request is about all virtual clusters
 	found string // the data directory that completed the addresses
 }
 
@@ -53,7 +54,10 @@ func (c *OperatorConfig) complete() error {
 		}
 	}
 	c.Key, _, _ = strings.Cut(c.Key, ",") // the environment of a control plane has all of its keys
-	if len(c.ControlPlane) == 0 || c.VirtualCluster == "" || c.Key == "" {
+	if c.all && (len(c.ControlPlane) == 0 || c.Key == "") {
+		return usagef("want --control-plane-http and --operator-key, or --data-dir of a freshet dev (%s, if there is one)", access.DefaultDir)
+	}
+	if !c.all && (len(c.ControlPlane) == 0 || c.VirtualCluster == "" || c.Key == "") {
 		return usagef("want --control-plane-http, --virtual-cluster and --operator-key, or --data-dir of a freshet dev (%s, if there is one)", access.DefaultDir)
 	}
 	return nil
@@ -110,7 +114,11 @@ func (c *OperatorConfig) askReplica(ctx context.Context, replica string, timeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	target := strings.TrimSuffix(replica, "/") + "/v1/clusters/" + url.PathEscape(c.VirtualCluster) + path
+	target := strings.TrimSuffix(replica, "/") + "/v1/clusters"
+	if !c.all {
+		target += "/" + url.PathEscape(c.VirtualCluster)
+	}
+	target += path
 	request, err := http.NewRequestWithContext(ctx, method, target, nil)
 	if err != nil {
 		return usagef("%v", err)
