@@ -1,9 +1,11 @@
 package controlplane
 
 import (
+	"cmp"
 	"math"
 	"runtime/debug"
 
+	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/metadata"
 )
 
@@ -49,21 +51,30 @@ var limitedBytes = metadata.Limits{
 	metadata.LimitTextBytes:        1,
 }
 
-// Bounds returns the bounds of each virtual cluster.
+// Bounds returns the bounds of each virtual cluster of the settings. They share the memory.
+func (c *Config) Bounds() Bounds { return c.bounds(c.share()) }
+
+// share returns the memory of each virtual cluster of the settings, 0 for no limit.
+func (c *Config) share() int64 {
+	if limit := c.memory(); limit != math.MaxInt64 {
+		return max(1, limit/int64(max(1, len(c.VirtualClusters))))
+	}
+	return 0
+}
+
+// bounds returns the bounds of a virtual cluster with a share of the memory, 0 for no limit.
 //
-// The state of every virtual cluster may take a quarter of its share of the memory. While a snapshot is taken there is a second
+// The state of every virtual cluster may take a quarter of its share. While a snapshot is taken there is a second
 // state: first the copies of partitions that commits and trims change, then the rebuilt state, then the state read back. The rest is for
 // buffers and garbage. Each kind of metadata.Limits may take half of the state.
-func (c *Config) Bounds() Bounds {
-	limit := c.memory()
+func (c *Config) bounds(share int64) Bounds {
 	b := Bounds{Extents: c.MaxExtents, PlannedExtents: c.MaxExtents, Producers: c.MaxProducers, QueueBytes: mostQueue, Limits: c.StateLimits}
-	if limit == math.MaxInt64 {
+	if share == 0 {
 		if b.Producers == 0 {
 			b.Producers = metadata.MaxProducers
 		}
 		return b
 	}
-	share := limit / int64(max(1, len(c.VirtualClusters)))
 	b.Bytes = max(1, share/4)
 	b.QueueBytes = min(max(share/16, leastQueue), mostQueue)
 	b.MemberBytes = max(share/16, leastMembers)
@@ -79,6 +90,15 @@ func (c *Config) Bounds() Bounds {
 		if b.Limits[kind] == 0 {
 			b.Limits[kind] = max(1, b.Bytes/2/each)
 		}
+	}
+	return b
+}
+
+// boundsOf returns the bounds of the virtual cluster of a Spec. The limits of the Spec have priority.
+func (c *Config) boundsOf(s *directory.Spec) Bounds {
+	b := c.bounds(min(s.Memory, c.memory()))
+	for kind, limit := range s.Limits {
+		b.Limits[kind] = cmp.Or(limit, b.Limits[kind])
 	}
 	return b
 }

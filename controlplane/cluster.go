@@ -28,7 +28,6 @@ import (
 	"github.com/freshet-io/freshet/controlplane/zonewriter"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/pattern"
-	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore/marker"
@@ -72,8 +71,9 @@ func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 		directory: c.directory(), gathered: prometheus.NewRegistry(),
 	}
 	built.metrics = prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": spec.Name}, built.gathered)
+	bounds := c.cfg.boundsOf(spec)
 	var err error
-	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, MaxExtents: c.cfg.Bounds().PlannedExtents, StoreTime: c.cfg.Bucket.Now, Log: built.log, Registerer: built.metrics})
+	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, MaxExtents: bounds.PlannedExtents, StoreTime: c.cfg.Bucket.Now, Log: built.log, Registerer: built.metrics})
 	if err != nil {
 		return nil, err
 	}
@@ -85,9 +85,9 @@ func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 		Slows: func() bool { o := built.owner(); return o != nil && o.Slows() }, Log: built.log, Registerer: built.metrics,
 	})
 	queue := new(pattern.Queue)
-	groups := group.Config{Settings: group.SettingsOf(spec.Broker), Log: built.log, Registerer: built.metrics, Patterns: queue, MemberBytes: c.cfg.Bounds().MemberBytes}
+	groups := group.Config{Settings: group.SettingsOf(spec.Broker), Log: built.log, Registerer: built.metrics, Patterns: queue, MemberBytes: bounds.MemberBytes}
 	limits := c.cfg.Limits
-	limits.ForwardBytes = cmp.Or(limits.ForwardBytes, c.cfg.Bounds().ForwardBytes)
+	limits.ForwardBytes = cmp.Or(limits.ForwardBytes, bounds.ForwardBytes)
 	built.sessions = session.NewCluster(session.ClusterConfig{
 		Name: spec.Name, BundlePrefix: BundlePrefix, Locator: built, Limits: limits, Answers: c.answers,
 		NewForwards: func(o *owner.Owner, spawn session.Spawn) session.Forwards {
@@ -136,7 +136,7 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 	if err != nil {
 		return nil, err
 	}
-	bounds := c.cfg.Bounds()
+	bounds := c.cfg.boundsOf(c.spec)
 	s.replica, err = replica.New(replica.Config{
 		Replica: c.cfg.ReplicaID, Address: c.cfg.Advertise, TakeOver: c.cfg.TakeOver, Log: metadataLog, ClusterID: clusterID,
 		Bucket: s.bucket.gate, SnapshotPrefix: SnapshotPrefix(clusterID), BucketLocation: c.cfg.BucketLocation,
@@ -148,20 +148,12 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 			SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes, QueueBytes: bounds.QueueBytes,
 			MaxExtents: bounds.Extents, MaxFresh: c.cfg.MaxFreshBundles, MaxBytes: bounds.Bytes,
 		},
-		Logger: c.log, Registerer: c.metrics, MaxProducers: bounds.Producers, Limits: limitsOf(bounds.Limits, c.spec.Limits),
+		Logger: c.log, Registerer: c.metrics, MaxProducers: bounds.Producers, Limits: bounds.Limits,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
-}
-
-// limitsOf returns the limits of a Spec, and the replica's own where the Spec has none.
-func limitsOf(own, spec metadata.Limits) metadata.Limits {
-	for kind, limit := range spec {
-		own[kind] = cmp.Or(limit, own[kind])
-	}
-	return own
 }
 
 // beside runs the work beside the owner until ctx ends.

@@ -108,7 +108,8 @@ type Config struct {
 	// Above SoftLogBytes of untrimmed log a virtual cluster's commits are delayed, above HardLogBytes they are refused; defaults
 	// 256 MiB, 512 MiB.
 	SoftLogBytes, HardLogBytes int64
-	// MemoryLimit is the memory of the process, in bytes, which bounds the state of each virtual cluster: see Bounds. Default: the
+	// MemoryLimit is the memory of the process, in bytes. The virtual clusters of the settings share it (Bounds). Those of etcd have memory of
+	// their own (directory.Spec). Default: the
 	// limit of the Go runtime (GOMEMLIMIT), or no bound if that has none.
 	MemoryLimit int64
 	// MaxExtents and MaxFreshBundles bound the live extents of a virtual cluster and its bundles that are not compacted yet.
@@ -237,7 +238,7 @@ func (c *Config) Validate() error {
 // keys returns the keys in the settings.
 func (c *Config) keys() (all []keys.Entry) {
 	for _, vc := range c.VirtualClusters {
-		all = append(all, vc.spec().Entries()...)
+		all = append(all, vc.spec(0).Entries()...)
 	}
 	for _, key := range c.OperatorKeys {
 		all = append(all, keys.Entry{Hash: accesskey.HashOf(key), Kind: keys.Operator})
@@ -246,8 +247,8 @@ func (c *Config) keys() (all []keys.Entry) {
 }
 
 // spec returns the description of the virtual cluster, with the cluster id in its keys if clusterID returns no error.
-func (vc *VirtualCluster) spec() *directory.Spec {
-	s := &directory.Spec{Name: vc.Name, State: directory.Active, DefaultPartitions: vc.DefaultPartitions, Broker: vc.Broker}
+func (vc *VirtualCluster) spec(memory int64) *directory.Spec {
+	s := &directory.Spec{Name: vc.Name, State: directory.Active, Memory: memory, DefaultPartitions: vc.DefaultPartitions, Broker: vc.Broker}
 	s.ID, _ = vc.clusterID() // Validate has reported the error
 	for _, key := range vc.AgentKeys {
 		s.Keys = append(s.Keys, directory.Key{Hash: accesskey.HashOf(key), Kind: keys.Agent})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/internal/advertise"
 	"github.com/freshet-io/freshet/metadata"
 )
@@ -43,6 +44,19 @@ func TestConfig_Bounds(t *testing.T) {
 		Bytes: 1 << 28, Extents: 7, PlannedExtents: 7, Producers: 5, QueueBytes: mostQueue, MemberBytes: 1 << 26, ForwardBytes: 1 << 27,
 		Limits: metadata.Limits{1, 2, 3, 4, 5, 6, 7},
 	}, set)
+}
+
+// TestConfig_BoundsOfSpecs: the bounds of a virtual cluster of etcd follow from its own memory and limits, and from no number of virtual clusters.
+func TestConfig_BoundsOfSpecs(t *testing.T) {
+	cfg := Config{MemoryLimit: 24 << 30, VirtualClusters: make([]VirtualCluster, 3)}
+	b := cfg.boundsOf(&directory.Spec{Memory: 1 << 30, Limits: metadata.Limits{metadata.LimitTopics: 7}})
+	alone := (&Config{MemoryLimit: 1 << 30}).Bounds()
+	alone.Limits[metadata.LimitTopics] = 7
+	require.Equal(t, alone, b)
+	cfg.MemoryLimit = 1 << 29
+	require.Equal(t, (&Config{MemoryLimit: 1 << 29}).Bounds(), cfg.boundsOf(&directory.Spec{Memory: 1 << 30}), "at most the process's memory")
+	vc := VirtualCluster{Name: "one"}
+	require.Equal(t, cfg.Bounds(), cfg.boundsOf(vc.spec(cfg.share())))
 }
 
 func TestConfig_Advertised(t *testing.T) {

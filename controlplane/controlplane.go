@@ -109,7 +109,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 		peers: newPeers(c.registry, c.cfg.ReplicaTLS),
 	}
 	for _, vc := range c.cfg.VirtualClusters {
-		if err := c.clusters.add(vc.spec()); err != nil {
+		if err := c.clusters.add(vc.spec(c.cfg.share())); err != nil {
 			return fmt.Errorf("virtual cluster %s: %w", vc.Name, err)
 		}
 	}

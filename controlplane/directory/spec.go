@@ -2,6 +2,7 @@ package directory
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,9 @@ const (
 	MaxSpecBytes = 64 << 10
 	// MaxSpecKeys bounds the keys of a Spec.
 	MaxSpecKeys = 100
+	// MinMemory and DefaultMemory are of Spec.Memory in etcd.
+	MinMemory     = 16 << 20
+	DefaultMemory = 128 << 20
 )
 
 // State is the state of a virtual cluster in its life.
@@ -43,7 +47,10 @@ type Spec struct {
 	State State
 	// Keys are the agent keys and read-only keys, at most MaxSpecKeys in etcd.
 	Keys []Key
-	// Limits are the limits of the state. 0 takes the replica's own.
+	// Memory is the memory of a replica, in bytes, that the bounds of the virtual cluster follow from: a quarter of it for the state. At most
+	// the replica's own. 0 means no limit, in the settings alone. Default in etcd: DefaultMemory.
+	Memory int64
+	// Limits are the limits of the state. 0 takes the one that follows from Memory.
 	Limits metadata.Limits
 	// DefaultPartitions is the partition count of topics created without one; default 1.
 	DefaultPartitions int32
@@ -68,7 +75,7 @@ func (s *Spec) Entries() []keys.Entry {
 
 // SameButKeys reports whether two Specs differ in nothing but their keys.
 func (s *Spec) SameButKeys(o *Spec) bool {
-	return s.ID == o.ID && s.Name == o.Name && s.State == o.State && s.Limits == o.Limits &&
+	return s.ID == o.ID && s.Name == o.Name && s.State == o.State && s.Memory == o.Memory && s.Limits == o.Limits &&
 		s.DefaultPartitions == o.DefaultPartitions && maps.Equal(s.Broker.Texts(), o.Broker.Texts())
 }
 
@@ -88,7 +95,8 @@ type record struct {
 	Name              string            `json:"name"`
 	State             State             `json:"state"`
 	Keys              []recordKey       `json:"keys,omitempty"`
-	Limits            map[string]int64  `json:"limits,omitempty"` // by metadata.LimitKind
+	Memory            int64             `json:"memory_bytes,omitempty"` // 0: DefaultMemory
+	Limits            map[string]int64  `json:"limits,omitempty"`       // by metadata.LimitKind
 	DefaultPartitions int32             `json:"default_partitions"`
 	Configs           map[string]string `json:"configs,omitempty"` // of Broker
 }
@@ -112,7 +120,7 @@ var limitKinds = func() map[string]metadata.LimitKind {
 
 // encode returns the JSON of a Spec. Error: ErrSpec.
 func (s *Spec) encode() ([]byte, error) {
-	r := record{Version: specVersion, Name: s.Name, State: s.State, DefaultPartitions: s.DefaultPartitions, Configs: s.Broker.Texts(), Limits: map[string]int64{}}
+	r := record{Version: specVersion, Name: s.Name, State: s.State, Memory: s.Memory, DefaultPartitions: s.DefaultPartitions, Configs: s.Broker.Texts(), Limits: map[string]int64{}}
 	for _, k := range s.Keys {
 		kind := ""
 		for name, of := range keyKinds {
@@ -166,7 +174,7 @@ func decode(clusterID string, value []byte) (*Spec, error) {
 	if _, err := strict.Token(); !errors.Is(err, io.EOF) {
 		return fault("text behind the JSON object")
 	}
-	s := &Spec{ID: clusterID, Name: r.Name, State: r.State, DefaultPartitions: r.DefaultPartitions}
+	s := &Spec{ID: clusterID, Name: r.Name, State: r.State, Memory: cmp.Or(r.Memory, DefaultMemory), DefaultPartitions: r.DefaultPartitions}
 	switch {
 	case r.Version != specVersion:
 		return fault("version %d", r.Version)
@@ -176,6 +184,8 @@ func decode(clusterID string, value []byte) (*Spec, error) {
 		return fault("unknown state %.64q", string(r.State))
 	case r.DefaultPartitions < 1 || r.DefaultPartitions > metadata.MaxPartitions:
 		return fault("%d partitions by default: must be 1 to %d", r.DefaultPartitions, metadata.MaxPartitions)
+	case s.Memory < MinMemory:
+		return fault("%d bytes of memory, at least %d", r.Memory, MinMemory)
 	case len(r.Keys) > MaxSpecKeys:
 		return fault("%d keys, limit %d", len(r.Keys), MaxSpecKeys)
 	}

@@ -29,7 +29,7 @@ const goldenID = "AAAAAAAAAAAAAAAAAAAAAA"
 // example is a Spec with every field.
 func example(t *testing.T) *Spec {
 	t.Helper()
-	s := &Spec{ID: goldenID, Name: "orders", State: Active, DefaultPartitions: 3, Keys: []Key{
+	s := &Spec{ID: goldenID, Name: "orders", State: Active, Memory: 256 << 20, DefaultPartitions: 3, Keys: []Key{
 		{Hash: accesskey.HashOf("a"), Kind: keys.Agent}, {Hash: accesskey.HashOf("b"), Kind: keys.ReadOnly},
 	}}
 	for kind := range s.Limits {
@@ -90,6 +90,8 @@ func TestSpec_Invalid(t *testing.T) {
 		{goldenID, with("more", 1), `unknown field "more"`},
 		{goldenID, with("name", "a/b"), `"a/b" is no name`},
 		{goldenID, with("state", "gone"), `unknown state "gone"`},
+		{goldenID, with("memory_bytes", 0), ""},
+		{goldenID, with("memory_bytes", MinMemory-1), "16777215 bytes of memory, at least 16777216"},
 		{goldenID, with("default_partitions", 0), "0 partitions by default: must be 1 to"},
 		{goldenID, with("default_partitions", metadata.MaxPartitions+1), "partitions by default"},
 		{goldenID, with("keys", []any{map[string]string{"kind": "operator", "sha256": key["sha256"]}}), "key 1: want a kind"},
@@ -122,7 +124,7 @@ func directory(t *testing.T) Directory {
 }
 
 func named(name string) *Spec {
-	return &Spec{ID: id.NewCluster(), Name: name, State: Active, DefaultPartitions: 1}
+	return &Spec{ID: id.NewCluster(), Name: name, State: Active, Memory: DefaultMemory, DefaultPartitions: 1}
 }
 
 func TestSpecs_Stored(t *testing.T) {
