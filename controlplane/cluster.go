@@ -30,7 +30,6 @@ import (
 	"github.com/freshet-io/freshet/internal/pattern"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
-	"github.com/freshet-io/freshet/objstore/marker"
 	"github.com/freshet-io/freshet/objstore/probe"
 )
 
@@ -62,7 +61,8 @@ type stored struct {
 	clusterID string
 	replica   *replica.Replica
 	work      *lifecycle.Lifecycle
-	bucket    *bucketCheck
+	state     *bucketCheck // of the state bucket
+	records   *bucketCheck // of the agents' bucket; the same check if there is one bucket
 }
 
 func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
@@ -73,7 +73,7 @@ func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 	built.metrics = prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": spec.Name}, built.gathered)
 	bounds := c.cfg.boundsOf(spec)
 	var err error
-	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, MaxExtents: bounds.PlannedExtents, StoreTime: c.cfg.Bucket.Now, Log: built.log, Registerer: built.metrics})
+	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, MaxExtents: bounds.PlannedExtents, StoreTime: c.cfg.StateBucket.Now, Log: built.log, Registerer: built.metrics})
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 			return f
 		},
 		Waits:   group.Waits,
-		Marked:  func() bool { return built.stored.Load().bucket.marked() }, // asked by the owner's tenure alone
+		Marked:  func() bool { return built.stored.Load().records.marked() }, // asked by the owner's tenure alone
 		NewJobs: func(o *owner.Owner, r session.Runners) session.Jobs { return built.jobs.Tenure(o, r) },
 		NewZoneWriters: func(l *load.Table, a session.ZoneAgents) session.ZoneWriters {
 			return built.writers.Tenure(l, a)
@@ -125,13 +125,12 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 		return nil, err
 	}
 	s := &stored{clusterID: clusterID}
-	s.bucket = &bucketCheck{
-		bucket: c.cfg.Bucket, gate: marker.NewGate(c.cfg.Bucket), location: c.cfg.BucketLocation, etcdPrefix: c.cfg.EtcdPrefix,
-		virtualCluster: c.spec.Name, log: c.log, metalog: metadataLog, failed: c.store.NoteFailure,
+	s.useBuckets(c.cfg, bucketFacts{
+		etcdPrefix: c.cfg.EtcdPrefix, virtualCluster: c.spec.Name, log: c.log, metalog: metadataLog,
 		clusterID: func() string { return s.replica.ClusterID() }, owner: func() *owner.Owner { return s.replica.Owner() },
-	}
+	}, c.store.NoteFailure)
 	s.work, err = lifecycle.New(lifecycle.Config{
-		Settings: c.cfg.Lifecycle, Bucket: s.bucket.gate, BundlePrefix: BundlePrefix(clusterID), Log: c.log, Registerer: c.metrics,
+		Settings: c.cfg.Lifecycle, Bucket: aging{s.records.gate, c.cfg.StateBucket}, BundlePrefix: BundlePrefix(clusterID), Log: c.log, Registerer: c.metrics,
 	})
 	if err != nil {
 		return nil, err
@@ -139,8 +138,8 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 	bounds := c.cfg.boundsOf(c.spec)
 	s.replica, err = replica.New(replica.Config{
 		Replica: c.cfg.ReplicaID, Address: c.cfg.Advertise, TakeOver: c.cfg.TakeOver, Log: metadataLog, ClusterID: clusterID,
-		Bucket: s.bucket.gate, SnapshotPrefix: SnapshotPrefix(clusterID), BucketLocation: c.cfg.BucketLocation,
-		OnOwner: c.sessions.Own, BeforeBootstrap: s.bucket.beforeBootstrap, ConfirmBucket: s.bucket.confirm, Final: final,
+		Bucket: s.state.gate, SnapshotPrefix: SnapshotPrefix(clusterID), BucketLocation: c.cfg.StateBucketLocation,
+		OnOwner: c.sessions.Own, BeforeBootstrap: s.beforeBootstrap, ConfirmBucket: s.state.confirm, Final: final,
 		Beside: func(ctx context.Context, t replica.Tenure) { c.beside(ctx, s.work, t) }, Version: c.registry.versions.Lowest,
 		Clocks:        c.clocks,
 		SnapshotBytes: c.cfg.SnapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval,
@@ -242,8 +241,10 @@ func (c *cluster) ready(works <-chan struct{}) error {
 	if _, ok := stored.replica.Located(); ok {
 		select {
 		case <-works:
-			if !stored.bucket.marked() {
-				return fmt.Errorf("virtual cluster %s: %w", c.spec.Name, errNotCompared)
+			for _, check := range stored.checks() {
+				if !check.marked() {
+					return fmt.Errorf("virtual cluster %s: %w", c.spec.Name, errNotCompared)
+				}
 			}
 		default: // a store that is away is no reason
 		}
@@ -334,16 +335,22 @@ func (c *cluster) identify(ctx context.Context) (*stored, error) {
 func (c *cluster) serve(ctx context.Context, s *stored, works <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	compared := make(chan error, 1)
-	go func() {
-		err := s.bucket.run(ctx, works)
-		if err != nil {
-			c.log.Error("virtual cluster stops: its bucket is a wrong one", zap.Error(err))
-			cancel()
-		}
-		compared <- err
-	}()
+	checks := s.checks()
+	compared := make(chan error, len(checks))
+	for _, check := range checks {
+		go func() {
+			err := check.run(ctx, works)
+			if err != nil {
+				c.log.Error("virtual cluster stops: its bucket is a wrong one", zap.Error(err))
+				cancel()
+			}
+			compared <- err
+		}()
+	}
 	err := s.replica.Run(ctx)
 	cancel()
-	return cmp.Or(<-compared, err)
+	for range checks {
+		err = cmp.Or(<-compared, err)
+	}
+	return err
 }

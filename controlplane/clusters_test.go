@@ -23,6 +23,8 @@ import (
 	"github.com/freshet-io/freshet/internal/accesskey"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
+	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/marker"
 	"github.com/freshet-io/freshet/objstore/mem"
 )
 
@@ -146,5 +148,45 @@ func TestControlPlane_InvalidSpec(t *testing.T) {
 	require.Contains(t, l.Fault, `etcd key "`+d.SpecKey(broken)+`": a newer program wrote the description of the virtual cluster: version 2`)
 	require.Contains(t, r.get(t, "/readyz"), "ok\nwarning: etcd key")
 	require.Contains(t, r.get(t, "/metrics"), `freshet_controlplane_virtual_clusters{state="failed"} 1`)
+	r.stop(t)
+}
+
+// TestControlPlane_StateBucket: snapshots and bundles have buckets of their own, each with the cluster id. A replica with another bucket of either
+// kind names the setting.
+func TestControlPlane_StateBucket(t *testing.T) {
+	etcd, records, state := startEtcd(t), mem.New(), mem.New()
+	with := func(records, state objstore.Bucket) func(*controlplane.Config) {
+		return func(c *controlplane.Config) {
+			c.Bucket, c.BucketLocation, c.StateBucket, c.StateBucketLocation = records, "s3://records", state, "s3://state"
+			c.SnapshotInterval, c.SnapshotBytes, c.VirtualClusters = 100*time.Millisecond, 1, c.VirtualClusters[:1]
+		}
+	}
+	r := startAs(t, etcd, records, "r1", with(records, state))
+	require.Eventually(t, func() bool { return r.Ready() == nil }, time.Minute, 10*time.Millisecond)
+	found, err := marker.Read(t.Context(), records, "one")
+	require.NoError(t, err)
+	also, err := marker.Read(t.Context(), state, "one")
+	require.NoError(t, err)
+	require.Equal(t, found, also)
+	require.Eventually(t, func() bool {
+		snapshots, err := state.List(t.Context(), controlplane.SnapshotPrefix(found.ClusterID), "", 10)
+		require.NoError(t, err)
+		return len(snapshots) > 0
+	}, time.Minute, 10*time.Millisecond)
+	snapshots, err := records.List(t.Context(), controlplane.SnapshotPrefix(found.ClusterID), "", 10)
+	require.NoError(t, err)
+	require.Empty(t, snapshots)
+
+	other := startAs(t, etcd, records, "r2", with(mem.New(), state))
+	says := "--bucket s3://records has no object clusters/one, which the owner r1 at "
+	require.Eventually(t, func() bool { return strings.Contains(other.get(t, "/readyz"), says) }, time.Minute, 10*time.Millisecond)
+	other.stop(t)
+	other = startAs(t, etcd, records, "r2", with(records, mem.New()))
+	require.ErrorContains(t, <-other.ended, "--state-bucket s3://state has no object "+controlplane.SnapshotPrefix(found.ClusterID))
+	other.cancel()
+	r.stop(t)
+
+	r = startAs(t, etcd, records, "r1", with(records, state))
+	require.Eventually(t, func() bool { return r.Ready() == nil }, time.Minute, 10*time.Millisecond)
 	r.stop(t)
 }

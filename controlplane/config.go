@@ -83,11 +83,14 @@ type Config struct {
 	EtcdPrefix string
 	// NoMaintenance turns off compacting and defragmenting etcd (see etcdlog.Maintainer).
 	NoMaintenance bool
-	// Bucket holds snapshots, under "<cluster id>/snapshots/", and the agents' bundles, under
-	// "<cluster id>/bundles/". It is not closed here.
+	// Bucket is that of the agents, with bundles under "<cluster id>/bundles/". It is not closed here.
 	Bucket objstore.Bucket
 	// BucketLocation names Bucket in logs and errors, without secrets.
 	BucketLocation string
+	// StateBucket has the snapshots, under "<cluster id>/snapshots/", and the clock by which objects age. nil takes Bucket. It is not closed here.
+	StateBucket objstore.Bucket
+	// StateBucketLocation names StateBucket.
+	StateBucketLocation string
 	// VirtualClusters of the settings. Others come from etcd (package directory).
 	VirtualClusters []VirtualCluster
 	// TakeOver removes this replica's own old ownership at start instead of waiting for its lease. Only for a process
@@ -153,6 +156,9 @@ func (c *Config) ApplyDefaults() {
 	c.EtcdPrefix = cmp.Or(c.EtcdPrefix, etcdlog.DefaultPrefix)
 	c.Log = cmp.Or(c.Log, zap.NewNop())
 	c.Registry = cmp.Or(c.Registry, prometheus.NewRegistry())
+	if c.StateBucket == nil {
+		c.StateBucket, c.StateBucketLocation = c.Bucket, c.BucketLocation
+	}
 	c.Timing.ApplyDefaults()
 	c.Limits.ApplyDefaults()
 	c.Lifecycle.ApplyDefaults()

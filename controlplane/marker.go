@@ -28,7 +28,7 @@ const (
 	markerSample = 3
 )
 
-// bucketCheck checks that a virtual cluster's bucket belongs to it. The cluster id of the state enters the bucket, create-only,
+// bucketCheck checks that a bucket belongs to the virtual cluster. The cluster id of the state enters the bucket, create-only,
 // before any other object. Until then, the gate holds all writes.
 //
 //	the state has  the bucket has          while the gate is closed    once the gate is open, on the owner
@@ -43,12 +43,22 @@ const (
 //	none           an id                   WrongError, no Bootstrap
 //
 // An object of the state is one of the log's snapshots, or without snapshots a live bundle. A state without both fits any bucket.
+// The state bucket has no bundles, and the bucket of the records has no snapshots, if the two differ.
 // Only the owner knows the bundles, so another replica without snapshots waits until the owner has written the id. The id is
 // missing if a process ended between Bootstrap and the first attempt, or if an operator removed the object.
 //
 // The owner goes on comparing every markerRepeat, with one GET. Other replicas compare until their gate is open. Once the gate is
 // open, no outcome ends the process, because the bucket was the cluster's own.
 type bucketCheck struct {
+	bucketFacts
+	fault  atomic.Pointer[error]
+	absent atomic.Bool // the newest attempt found no marker, and could not decide whether to create one
+}
+
+// bucketFacts never change.
+type bucketFacts struct {
+	setting        string          // --bucket or --state-bucket
+	records, state bool            // the bucket has bundles, and snapshots
 	bucket         objstore.Bucket // below the gate
 	gate           *marker.Gate
 	location       string
@@ -59,8 +69,6 @@ type bucketCheck struct {
 	clusterID      func() string         // of the state, "" before Bootstrap
 	owner          func() *owner.Owner   // nil on other replicas
 	failed         func(began time.Time) // called after a request to the store without an answer; nil means nothing
-	fault          atomic.Pointer[error]
-	absent         atomic.Bool // the newest attempt found no marker, and could not decide whether to create one
 }
 
 // marked reports whether the bucket was found to be the virtual cluster's.
@@ -187,7 +195,7 @@ func (c *bucketCheck) attempt(ctx context.Context) (done bool, err error) {
 	}
 	if !c.marked() {
 		c.gate.Open()
-		c.log.Info("bucket belongs to this virtual cluster", zap.String("cluster_id", own))
+		c.log.Info("bucket belongs to this virtual cluster", zap.String("bucket", c.location), zap.String("cluster_id", own))
 	}
 	return true, nil
 }
@@ -195,8 +203,8 @@ func (c *bucketCheck) attempt(ctx context.Context) (done bool, err error) {
 // reason returns the known cause of a closed gate, or nil. o is the owner that this replica knows of.
 func (c *bucketCheck) reason(o metalog.Owner) error {
 	if c.absent.Load() {
-		return fmt.Errorf("--bucket %s has no object %s, which the owner %s at %s writes to its own: set --bucket, --etcd and --etcd-prefix to those of the owner",
-			c.location, marker.Key(c.virtualCluster), o.Replica, o.Address)
+		return fmt.Errorf("%s %s has no object %s, which the owner %s at %s writes to its own: set %[1]s, --etcd and --etcd-prefix to those of the owner",
+			c.setting, c.location, marker.Key(c.virtualCluster), o.Replica, o.Address)
 	}
 	if fault := c.fault.Load(); fault != nil {
 		return *fault
@@ -228,12 +236,15 @@ func (c *bucketCheck) named(err error) error {
 	case !errors.Is(err, marker.ErrNewer):
 		return err
 	}
-	return fmt.Errorf("--bucket %s: %w: %s, or set --bucket to the bucket of virtual cluster %q", c.location, err, remedy, c.virtualCluster)
+	return fmt.Errorf("%s %s: %w: %s, or set %[1]s to the bucket of virtual cluster %[5]q", c.setting, c.location, err, remedy, c.virtualCluster)
 }
 
 // refersHere reports whether a bucket without a marker holds an object of the state. It returns a WrongError if the bucket holds
 // none, and false if only the owner can decide.
 func (c *bucketCheck) refersHere(ctx context.Context, own string) (bool, error) {
+	if !c.state {
+		return c.bundlesHere(ctx, own)
+	}
 	refs, err := c.metalog.Snapshots(ctx)
 	if err != nil {
 		return false, fmt.Errorf("look for snapshots of the cluster: %w", err)
@@ -253,11 +264,14 @@ func (c *bucketCheck) refersHere(ctx context.Context, own string) (bool, error) 
 	return c.bundlesHere(ctx, own)
 }
 
-// bundlesHere is refersHere for a log without snapshots.
+// bundlesHere is refersHere for a log or a bucket without snapshots.
 func (c *bucketCheck) bundlesHere(ctx context.Context, own string) (bool, error) {
 	o := c.owner()
 	if o == nil {
 		return false, nil
+	}
+	if !c.records {
+		return true, nil
 	}
 	var keys []string
 	if _, err := o.ReadFrozen(func(s *metadata.State) {
@@ -299,8 +313,8 @@ func (c *bucketCheck) beforeBootstrap(ctx context.Context) error {
 
 func (c *bucketCheck) wrong(found marker.Marker, expected, object string) error {
 	return &marker.WrongError{
-		Location: c.location, VirtualCluster: c.virtualCluster, Found: found, Expected: expected, Object: object,
+		Setting: c.setting, Location: c.location, VirtualCluster: c.virtualCluster, Found: found, Expected: expected, Object: object,
 		Holder: fmt.Sprintf("etcd under --etcd-prefix %s", c.etcdPrefix),
-		Remedy: "set --bucket, --etcd and --etcd-prefix to those of one cluster",
+		Remedy: "set " + c.setting + ", --etcd and --etcd-prefix to those of one cluster",
 	}
 }

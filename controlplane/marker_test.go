@@ -40,11 +40,11 @@ func checkOf(bucket objstore.Bucket, clusterID string, snapshots ...string) *buc
 	for _, name := range snapshots {
 		refs = append(refs, metalog.SnapshotRef{Name: name})
 	}
-	return &bucketCheck{
-		bucket: bucket, gate: marker.NewGate(bucket), location: "s3://records", etcdPrefix: "/freshet", virtualCluster: "main",
+	return &bucketCheck{bucketFacts: bucketFacts{
+		setting: "--bucket", records: true, state: true, bucket: bucket, gate: marker.NewGate(bucket), location: "s3://records", etcdPrefix: "/freshet", virtualCluster: "main",
 		log: zap.NewNop(), metalog: pointers{refs: refs},
 		clusterID: func() string { return clusterID }, owner: func() *owner.Owner { return nil },
-	}
+	}}
 }
 
 // works is a store that can be used.
@@ -401,4 +401,26 @@ func TestMarker_WrittenWithinTheAgentsPatience(t *testing.T) {
 		t.Logf("written again after %v", time.Since(removed))
 		require.Less(t, time.Since(removed), 12*time.Second)
 	})
+}
+
+// TestBucketCheck_OfTwoBuckets: snapshots belong to the state bucket, bundles to that of the records.
+func TestBucketCheck_OfTwoBuckets(t *testing.T) {
+	bucket := mem.New()
+	put(t, bucket, "id/snapshots/0002-bb/manifest")
+	state := checkOf(bucket, "id", "id/snapshots/0002-bb")
+	state.setting, state.records = "--state-bucket", false
+	done, err := state.attempt(t.Context())
+	require.NoError(t, err)
+	require.True(t, done)
+
+	other := checkOf(mem.New(), "id", "id/snapshots/0002-bb")
+	other.setting, other.records = "--state-bucket", false
+	_, err = other.attempt(t.Context())
+	require.EqualError(t, err, `--state-bucket s3://records has no object id/snapshots/0002-bb, which etcd under --etcd-prefix /freshet refers to for virtual cluster "main": `+
+		`set --state-bucket, --etcd and --etcd-prefix to those of one cluster`)
+	records := checkOf(mem.New(), "id", "id/snapshots/0002-bb")
+	records.state = false
+	done, err = records.attempt(t.Context())
+	require.NoError(t, err, "snapshots are elsewhere")
+	require.False(t, done, "only the owner knows the bundles")
 }

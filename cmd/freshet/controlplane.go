@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
@@ -29,6 +30,7 @@ import (
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
+	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/meter"
 	"github.com/freshet-io/freshet/objstore/open"
 )
@@ -38,6 +40,7 @@ type controlSettings struct {
 	controlplane.Config
 	log               logging.Config
 	bucketURL         string
+	stateBucketURL    string
 	oneZone           bool
 	etcd              etcdlog.ClientConfig
 	etcdTLS           tlsfiles.Files
@@ -74,6 +77,7 @@ func newControlPlane(p program.Program) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.bucketURL, "bucket", s.bucketURL, bucketHelp)
+	f.StringVar(&s.stateBucketURL, "state-bucket", s.stateBucketURL, "object store of the control plane's own objects, snapshots of the metadata, as --bucket; another bucket or prefix; if not given, --bucket")
 	f.BoolVar(&s.oneZone, "one-zone-durability", s.oneZone, oneZoneHelp)
 	f.Var(config.List(&s.virtualClusters), "virtual-cluster", "names of the virtual clusters to serve")
 	f.StringVar(&s.keyFiles.agents, "agent-keys", "", "file of agent keys, read again when it changes: in each line the name of a virtual cluster and the SHA-256 of a key, in hexadecimal digits")
@@ -172,17 +176,21 @@ func (s *controlSettings) run(ctx context.Context, p program.Program) error {
 	debug.SetMemoryLimit(controlplane.RuntimeMemory(s.MemoryLimit))
 	s.PodIP, s.Version = os.Getenv("POD_IP"), p.Version
 	s.Registry = newRegistry()
-	bucket, err := open.Bucket(ctx, s.bucketURL, open.AllowOneZone(s.oneZone), open.Log(log.Named("store")))
-	if err != nil {
+	if s.Bucket, s.BucketLocation, err = s.openBucket(ctx, s.bucketURL, ofRecords); err != nil {
 		return err
 	}
-	defer bucket.Close()
+	defer s.Bucket.Close()
+	if s.stateBucketURL != "" {
+		if s.StateBucket, s.StateBucketLocation, err = s.openBucket(ctx, s.stateBucketURL, ofState); err != nil {
+			return fmt.Errorf("--state-bucket: %w", err)
+		}
+		defer s.StateBucket.Close()
+	}
 	if s.Etcd, err = etcdlog.NewClient(s.etcd); err != nil {
 		return err
 	}
 	defer s.Etcd.Close()
 	s.EtcdTLS = s.etcd.TLS
-	s.Bucket, s.BucketLocation = meter.New(bucket, s.Registry), open.Redact(s.bucketURL)
 	plane, err := controlplane.New(s.Config)
 	if err != nil {
 		return &cli.UsageError{Message: err.Error()}
@@ -193,7 +201,30 @@ func (s *controlSettings) run(ctx context.Context, p program.Program) error {
 	if err := plane.Listen(ctx); err != nil {
 		return err
 	}
-	return nameStored(plane.Run(ctx), "--etcd-prefix "+s.EtcdPrefix, "--bucket "+s.BucketLocation)
+	location := "--bucket " + s.BucketLocation
+	if s.stateBucketURL != "" {
+		location += ", --state-bucket " + s.StateBucketLocation
+	}
+	return nameStored(plane.Run(ctx), "--etcd-prefix "+s.EtcdPrefix, location)
+}
+
+// Values of the label bucket of the object store's metrics. With one bucket there is no label.
+const (
+	ofRecords = "records"
+	ofState   = "state"
+)
+
+// openBucket opens a bucket with metrics, and returns its location without secrets.
+func (s *controlSettings) openBucket(ctx context.Context, at, role string) (objstore.Bucket, string, error) {
+	bucket, err := open.Bucket(ctx, at, open.AllowOneZone(s.oneZone), open.Log(s.Log.Named("store")))
+	if err != nil {
+		return nil, "", err
+	}
+	registerer := prometheus.Registerer(s.Registry)
+	if s.stateBucketURL != "" {
+		registerer = prometheus.WrapRegistererWith(prometheus.Labels{"bucket": role}, registerer)
+	}
+	return meter.New(bucket, registerer), open.Redact(at), nil
 }
 
 // complete turns what flags say into what the replica takes, with all faults at once.

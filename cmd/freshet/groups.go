@@ -43,7 +43,7 @@ var serverGroups = []config.Group{
 	{Heading: "Retention and deletion", Flags: []string{"topic-undelete", "retention-check-interval", "garbage-grace", "orphan-sweep", "orphan-age"}},
 	{Heading: "Background jobs and scaling", Flags: []string{"roles", "no-jobs", "compact-after", "target-utilization", "network-limit"}},
 	{Heading: "Ownership and metadata", Flags: []string{
-		"replica-id", "lease", "lease-renew", "self-fence", "session-timeout", "state-version", "snapshot-bytes", "snapshot-interval",
+		"replica-id", "state-bucket", "lease", "lease-renew", "self-fence", "session-timeout", "state-version", "snapshot-bytes", "snapshot-interval",
 		"log-soft-limit", "log-hard-limit", "max-extents", "max-producers", "max-fresh-bundles",
 		"max-topics", "max-partitions", "max-groups", "max-group-members", "max-transactional-ids", "max-offset-bytes", "max-text-bytes",
 	}},

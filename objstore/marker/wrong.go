@@ -1,11 +1,15 @@
 package marker
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // WrongError is returned for a bucket that does not belong to the virtual cluster that a process serves. Its text is one line
 // that names the setting, its value and the remedy.
 type WrongError struct {
-	Location       string // of the bucket, as --bucket has it, without secrets
+	Setting        string // of the bucket; "" means --bucket
+	Location       string // of the bucket, as the setting has it, without secrets
 	VirtualCluster string
 	Found          Marker // with an empty id if there is none
 	Expected       string // cluster id; "" if the metadata has none yet
@@ -15,10 +19,11 @@ type WrongError struct {
 }
 
 func (w *WrongError) Error() string {
-	bucket := "--bucket " + w.Location
+	setting := cmp.Or(w.Setting, "--bucket")
+	bucket := setting + " " + w.Location
 	switch {
 	case w.Found.MovedTo != "":
-		return fmt.Sprintf("%s: virtual cluster %q was moved to %s: set --bucket to that", bucket, w.VirtualCluster, w.Found.MovedTo)
+		return fmt.Sprintf("%s: virtual cluster %q was moved to %s: set %s to that", bucket, w.VirtualCluster, w.Found.MovedTo, setting)
 	case w.Found.ClusterID == "" && w.Object != "":
 		return fmt.Sprintf("%s has no object %s, which %s refers to for virtual cluster %q: %s",
 			bucket, w.Object, w.Holder, w.VirtualCluster, w.Remedy)
