@@ -132,7 +132,7 @@ func (x Refused_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Refused_Reason.Descriptor instead.
 func (Refused_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{29, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{32, 0}
 }
 
 type Error_Code int32
@@ -193,7 +193,7 @@ func (x Error_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Error_Code.Descriptor instead.
 func (Error_Code) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{39, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{42, 0}
 }
 
 type AskRequest struct {
@@ -579,6 +579,7 @@ type AgentItem struct {
 	//	*AgentItem_CompleteJob
 	//	*AgentItem_AbortJob
 	//	*AgentItem_Load
+	//	*AgentItem_ErrandDone
 	Item          isAgentItem_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -738,6 +739,15 @@ func (x *AgentItem) GetLoad() *Load {
 	return nil
 }
 
+func (x *AgentItem) GetErrandDone() *ErrandDone {
+	if x != nil {
+		if x, ok := x.Item.(*AgentItem_ErrandDone); ok {
+			return x.ErrandDone
+		}
+	}
+	return nil
+}
+
 type isAgentItem_Item interface {
 	isAgentItem_Item()
 }
@@ -794,6 +804,10 @@ type AgentItem_Load struct {
 	Load *Load `protobuf:"bytes,13,opt,name=load,proto3,oneof"`
 }
 
+type AgentItem_ErrandDone struct {
+	ErrandDone *ErrandDone `protobuf:"bytes,14,opt,name=errand_done,json=errandDone,proto3,oneof"`
+}
+
 func (*AgentItem_Hello) isAgentItem_Item() {}
 
 func (*AgentItem_Probe) isAgentItem_Item() {}
@@ -819,6 +833,8 @@ func (*AgentItem_CompleteJob) isAgentItem_Item() {}
 func (*AgentItem_AbortJob) isAgentItem_Item() {}
 
 func (*AgentItem_Load) isAgentItem_Item() {}
+
+func (*AgentItem_ErrandDone) isAgentItem_Item() {}
 
 type Endpoint struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1964,6 +1980,197 @@ func (x *AbortJob) GetIntact() bool {
 	return false
 }
 
+// ErrandDone answers an Errand, on the stream that brought it or a later one of the session. The owner drops an answer that it does not
+// wait for.
+type ErrandDone struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Id         uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`                                     // of the Errand
+	Error      string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`                                // if set, the errand failed, and any part of it may be done
+	StoreNowMs int64                  `protobuf:"varint,3,opt,name=store_now_ms,json=storeNowMs,proto3" json:"store_now_ms,omitempty"` // the object store's clock after the errand; 0: unknown
+	// Absent with an error. Of the same kind as the errand otherwise.
+	//
+	// Types that are valid to be assigned to Result:
+	//
+	//	*ErrandDone_DeletedBundles
+	Result        isErrandDone_Result `protobuf_oneof:"result"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ErrandDone) Reset() {
+	*x = ErrandDone{}
+	mi := &file_controlplane_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ErrandDone) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ErrandDone) ProtoMessage() {}
+
+func (x *ErrandDone) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ErrandDone.ProtoReflect.Descriptor instead.
+func (*ErrandDone) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ErrandDone) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *ErrandDone) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *ErrandDone) GetStoreNowMs() int64 {
+	if x != nil {
+		return x.StoreNowMs
+	}
+	return 0
+}
+
+func (x *ErrandDone) GetResult() isErrandDone_Result {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *ErrandDone) GetDeletedBundles() *DeletedBundles {
+	if x != nil {
+		if x, ok := x.Result.(*ErrandDone_DeletedBundles); ok {
+			return x.DeletedBundles
+		}
+	}
+	return nil
+}
+
+type isErrandDone_Result interface {
+	isErrandDone_Result()
+}
+
+type ErrandDone_DeletedBundles struct {
+	DeletedBundles *DeletedBundles `protobuf:"bytes,4,opt,name=deleted_bundles,json=deletedBundles,proto3,oneof"`
+}
+
+func (*ErrandDone_DeletedBundles) isErrandDone_Result() {}
+
+// DeletedBundles answers DeleteBundles. The objects of all bundles that are not in failed are gone.
+type DeletedBundles struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Failed        []*FailedBundle        `protobuf:"bytes,1,rep,name=failed,proto3" json:"failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeletedBundles) Reset() {
+	*x = DeletedBundles{}
+	mi := &file_controlplane_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeletedBundles) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeletedBundles) ProtoMessage() {}
+
+func (x *DeletedBundles) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeletedBundles.ProtoReflect.Descriptor instead.
+func (*DeletedBundles) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *DeletedBundles) GetFailed() []*FailedBundle {
+	if x != nil {
+		return x.Failed
+	}
+	return nil
+}
+
+type FailedBundle struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bundle        uint64                 `protobuf:"varint,1,opt,name=bundle,proto3" json:"bundle,omitempty"`
+	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"` // the object store's text
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FailedBundle) Reset() {
+	*x = FailedBundle{}
+	mi := &file_controlplane_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FailedBundle) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FailedBundle) ProtoMessage() {}
+
+func (x *FailedBundle) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FailedBundle.ProtoReflect.Descriptor instead.
+func (*FailedBundle) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *FailedBundle) GetBundle() uint64 {
+	if x != nil {
+		return x.Bundle
+	}
+	return 0
+}
+
+func (x *FailedBundle) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 // Load is an agent's load, averaged over the last seconds. Agents send it once a second; it never reaches the log. cpu, network and buffers
 // are shares of what the process may use, from 0 to 1. 0 may mean unknown.
 type Load struct {
@@ -1987,7 +2194,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_controlplane_proto_msgTypes[24]
+	mi := &file_controlplane_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2206,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[24]
+	mi := &file_controlplane_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2219,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{24}
+	return file_controlplane_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Load) GetCpu() float64 {
@@ -2108,7 +2315,7 @@ type ToAgent struct {
 
 func (x *ToAgent) Reset() {
 	*x = ToAgent{}
-	mi := &file_controlplane_proto_msgTypes[25]
+	mi := &file_controlplane_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2120,7 +2327,7 @@ func (x *ToAgent) String() string {
 func (*ToAgent) ProtoMessage() {}
 
 func (x *ToAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[25]
+	mi := &file_controlplane_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2133,7 +2340,7 @@ func (x *ToAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToAgent.ProtoReflect.Descriptor instead.
 func (*ToAgent) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{25}
+	return file_controlplane_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ToAgent) GetItems() []*OwnerItem {
@@ -2159,6 +2366,7 @@ type OwnerItem struct {
 	//	*OwnerItem_Job
 	//	*OwnerItem_CancelJob
 	//	*OwnerItem_ZoneWriter
+	//	*OwnerItem_Errand
 	Item          isOwnerItem_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2166,7 +2374,7 @@ type OwnerItem struct {
 
 func (x *OwnerItem) Reset() {
 	*x = OwnerItem{}
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2178,7 +2386,7 @@ func (x *OwnerItem) String() string {
 func (*OwnerItem) ProtoMessage() {}
 
 func (x *OwnerItem) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2191,7 +2399,7 @@ func (x *OwnerItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnerItem.ProtoReflect.Descriptor instead.
 func (*OwnerItem) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{26}
+	return file_controlplane_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *OwnerItem) GetItem() isOwnerItem_Item {
@@ -2309,6 +2517,15 @@ func (x *OwnerItem) GetZoneWriter() *ZoneWriter {
 	return nil
 }
 
+func (x *OwnerItem) GetErrand() *Errand {
+	if x != nil {
+		if x, ok := x.Item.(*OwnerItem_Errand); ok {
+			return x.Errand
+		}
+	}
+	return nil
+}
+
 type isOwnerItem_Item interface {
 	isOwnerItem_Item()
 }
@@ -2361,6 +2578,10 @@ type OwnerItem_ZoneWriter struct {
 	ZoneWriter *ZoneWriter `protobuf:"bytes,12,opt,name=zone_writer,json=zoneWriter,proto3,oneof"`
 }
 
+type OwnerItem_Errand struct {
+	Errand *Errand `protobuf:"bytes,13,opt,name=errand,proto3,oneof"`
+}
+
 func (*OwnerItem_Welcome) isOwnerItem_Item() {}
 
 func (*OwnerItem_Refused) isOwnerItem_Item() {}
@@ -2385,6 +2606,8 @@ func (*OwnerItem_CancelJob) isOwnerItem_Item() {}
 
 func (*OwnerItem_ZoneWriter) isOwnerItem_Item() {}
 
+func (*OwnerItem_Errand) isOwnerItem_Item() {}
+
 // Welcome opens a stream. Later in a stream, the owner sends a Welcome with a new peer_secret and no other field. Older agents ignore it.
 type Welcome struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -2405,7 +2628,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2417,7 +2640,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2430,7 +2653,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{27}
+	return file_controlplane_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Welcome) GetProtocol() uint32 {
@@ -2523,7 +2746,7 @@ type ZoneWriter struct {
 
 func (x *ZoneWriter) Reset() {
 	*x = ZoneWriter{}
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +2758,7 @@ func (x *ZoneWriter) String() string {
 func (*ZoneWriter) ProtoMessage() {}
 
 func (x *ZoneWriter) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +2771,7 @@ func (x *ZoneWriter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ZoneWriter.ProtoReflect.Descriptor instead.
 func (*ZoneWriter) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{28}
+	return file_controlplane_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ZoneWriter) GetSession() uint32 {
@@ -2584,7 +2807,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2596,7 +2819,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2609,7 +2832,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{29}
+	return file_controlplane_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Refused) GetReason() Refused_Reason {
@@ -2658,7 +2881,7 @@ type Catalogue struct {
 
 func (x *Catalogue) Reset() {
 	*x = Catalogue{}
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2670,7 +2893,7 @@ func (x *Catalogue) String() string {
 func (*Catalogue) ProtoMessage() {}
 
 func (x *Catalogue) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2683,7 +2906,7 @@ func (x *Catalogue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalogue.ProtoReflect.Descriptor instead.
 func (*Catalogue) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{30}
+	return file_controlplane_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Catalogue) GetIndex() uint64 {
@@ -2781,7 +3004,7 @@ type ClientMetrics struct {
 
 func (x *ClientMetrics) Reset() {
 	*x = ClientMetrics{}
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2793,7 +3016,7 @@ func (x *ClientMetrics) String() string {
 func (*ClientMetrics) ProtoMessage() {}
 
 func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2806,7 +3029,7 @@ func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientMetrics.ProtoReflect.Descriptor instead.
 func (*ClientMetrics) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{31}
+	return file_controlplane_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ClientMetrics) GetName() string {
@@ -2836,7 +3059,7 @@ type Topic struct {
 
 func (x *Topic) Reset() {
 	*x = Topic{}
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2848,7 +3071,7 @@ func (x *Topic) String() string {
 func (*Topic) ProtoMessage() {}
 
 func (x *Topic) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2861,7 +3084,7 @@ func (x *Topic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topic.ProtoReflect.Descriptor instead.
 func (*Topic) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{32}
+	return file_controlplane_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Topic) GetId() []byte {
@@ -2914,7 +3137,7 @@ type Membership struct {
 
 func (x *Membership) Reset() {
 	*x = Membership{}
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2926,7 +3149,7 @@ func (x *Membership) String() string {
 func (*Membership) ProtoMessage() {}
 
 func (x *Membership) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2939,7 +3162,7 @@ func (x *Membership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Membership.ProtoReflect.Descriptor instead.
 func (*Membership) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{33}
+	return file_controlplane_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Membership) GetVersion() uint64 {
@@ -2983,7 +3206,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_controlplane_proto_msgTypes[34]
+	mi := &file_controlplane_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2995,7 +3218,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[34]
+	mi := &file_controlplane_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3008,7 +3231,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{34}
+	return file_controlplane_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Member) GetSession() uint32 {
@@ -3057,7 +3280,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_controlplane_proto_msgTypes[35]
+	mi := &file_controlplane_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3069,7 +3292,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[35]
+	mi := &file_controlplane_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3082,7 +3305,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{35}
+	return file_controlplane_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Notice) GetIndex() uint64 {
@@ -3114,7 +3337,7 @@ type PartitionNotice struct {
 
 func (x *PartitionNotice) Reset() {
 	*x = PartitionNotice{}
-	mi := &file_controlplane_proto_msgTypes[36]
+	mi := &file_controlplane_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3126,7 +3349,7 @@ func (x *PartitionNotice) String() string {
 func (*PartitionNotice) ProtoMessage() {}
 
 func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[36]
+	mi := &file_controlplane_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3139,7 +3362,7 @@ func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionNotice.ProtoReflect.Descriptor instead.
 func (*PartitionNotice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{36}
+	return file_controlplane_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PartitionNotice) GetTopic() []byte {
@@ -3204,7 +3427,7 @@ type AbortedTransaction struct {
 
 func (x *AbortedTransaction) Reset() {
 	*x = AbortedTransaction{}
-	mi := &file_controlplane_proto_msgTypes[37]
+	mi := &file_controlplane_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3216,7 +3439,7 @@ func (x *AbortedTransaction) String() string {
 func (*AbortedTransaction) ProtoMessage() {}
 
 func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[37]
+	mi := &file_controlplane_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3229,7 +3452,7 @@ func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortedTransaction.ProtoReflect.Descriptor instead.
 func (*AbortedTransaction) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{37}
+	return file_controlplane_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AbortedTransaction) GetProducerId() int64 {
@@ -3265,7 +3488,7 @@ type Stamp struct {
 
 func (x *Stamp) Reset() {
 	*x = Stamp{}
-	mi := &file_controlplane_proto_msgTypes[38]
+	mi := &file_controlplane_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3277,7 +3500,7 @@ func (x *Stamp) String() string {
 func (*Stamp) ProtoMessage() {}
 
 func (x *Stamp) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[38]
+	mi := &file_controlplane_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3290,7 +3513,7 @@ func (x *Stamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stamp.ProtoReflect.Descriptor instead.
 func (*Stamp) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{38}
+	return file_controlplane_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Stamp) GetToken() uint64 {
@@ -3332,7 +3555,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_controlplane_proto_msgTypes[39]
+	mi := &file_controlplane_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3344,7 +3567,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[39]
+	mi := &file_controlplane_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3357,7 +3580,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{39}
+	return file_controlplane_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Error) GetCode() Error_Code {
@@ -3386,7 +3609,7 @@ type CommitAnswer struct {
 
 func (x *CommitAnswer) Reset() {
 	*x = CommitAnswer{}
-	mi := &file_controlplane_proto_msgTypes[40]
+	mi := &file_controlplane_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3398,7 +3621,7 @@ func (x *CommitAnswer) String() string {
 func (*CommitAnswer) ProtoMessage() {}
 
 func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[40]
+	mi := &file_controlplane_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3411,7 +3634,7 @@ func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitAnswer.ProtoReflect.Descriptor instead.
 func (*CommitAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{40}
+	return file_controlplane_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CommitAnswer) GetRequest() uint64 {
@@ -3454,7 +3677,7 @@ type LookupAnswer struct {
 
 func (x *LookupAnswer) Reset() {
 	*x = LookupAnswer{}
-	mi := &file_controlplane_proto_msgTypes[41]
+	mi := &file_controlplane_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3466,7 +3689,7 @@ func (x *LookupAnswer) String() string {
 func (*LookupAnswer) ProtoMessage() {}
 
 func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[41]
+	mi := &file_controlplane_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3479,7 +3702,7 @@ func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupAnswer.ProtoReflect.Descriptor instead.
 func (*LookupAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{41}
+	return file_controlplane_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *LookupAnswer) GetRequest() uint64 {
@@ -3527,7 +3750,7 @@ type PartitionAnswer struct {
 
 func (x *PartitionAnswer) Reset() {
 	*x = PartitionAnswer{}
-	mi := &file_controlplane_proto_msgTypes[42]
+	mi := &file_controlplane_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3539,7 +3762,7 @@ func (x *PartitionAnswer) String() string {
 func (*PartitionAnswer) ProtoMessage() {}
 
 func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[42]
+	mi := &file_controlplane_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3552,7 +3775,7 @@ func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionAnswer.ProtoReflect.Descriptor instead.
 func (*PartitionAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{42}
+	return file_controlplane_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PartitionAnswer) GetUnknown() bool {
@@ -3615,7 +3838,7 @@ type ForwardAnswer struct {
 
 func (x *ForwardAnswer) Reset() {
 	*x = ForwardAnswer{}
-	mi := &file_controlplane_proto_msgTypes[43]
+	mi := &file_controlplane_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3627,7 +3850,7 @@ func (x *ForwardAnswer) String() string {
 func (*ForwardAnswer) ProtoMessage() {}
 
 func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[43]
+	mi := &file_controlplane_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3640,7 +3863,7 @@ func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardAnswer.ProtoReflect.Descriptor instead.
 func (*ForwardAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{43}
+	return file_controlplane_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ForwardAnswer) GetRequest() uint64 {
@@ -3674,7 +3897,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_controlplane_proto_msgTypes[44]
+	mi := &file_controlplane_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3686,7 +3909,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[44]
+	mi := &file_controlplane_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3699,7 +3922,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{44}
+	return file_controlplane_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Done) GetRequest() uint64 {
@@ -3728,7 +3951,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_controlplane_proto_msgTypes[45]
+	mi := &file_controlplane_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3740,7 +3963,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[45]
+	mi := &file_controlplane_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3753,7 +3976,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{45}
+	return file_controlplane_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Job) GetJob() uint32 {
@@ -3787,7 +4010,7 @@ type CancelJob struct {
 
 func (x *CancelJob) Reset() {
 	*x = CancelJob{}
-	mi := &file_controlplane_proto_msgTypes[46]
+	mi := &file_controlplane_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3799,7 +4022,7 @@ func (x *CancelJob) String() string {
 func (*CancelJob) ProtoMessage() {}
 
 func (x *CancelJob) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[46]
+	mi := &file_controlplane_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3812,7 +4035,7 @@ func (x *CancelJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJob.ProtoReflect.Descriptor instead.
 func (*CancelJob) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{46}
+	return file_controlplane_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *CancelJob) GetJob() uint32 {
@@ -3820,6 +4043,127 @@ func (x *CancelJob) GetJob() uint32 {
 		return x.Job
 	}
 	return 0
+}
+
+// Errand asks an agent with the jobs role for work on the object store, since protocol 2. Errands are idempotent and safe at any later
+// time. An agent may lose an errand or its answer, and the owner then asks another agent.
+type Errand struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // random
+	// Types that are valid to be assigned to Errand:
+	//
+	//	*Errand_DeleteBundles
+	Errand        isErrand_Errand `protobuf_oneof:"errand"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Errand) Reset() {
+	*x = Errand{}
+	mi := &file_controlplane_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Errand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Errand) ProtoMessage() {}
+
+func (x *Errand) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Errand.ProtoReflect.Descriptor instead.
+func (*Errand) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *Errand) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Errand) GetErrand() isErrand_Errand {
+	if x != nil {
+		return x.Errand
+	}
+	return nil
+}
+
+func (x *Errand) GetDeleteBundles() *DeleteBundles {
+	if x != nil {
+		if x, ok := x.Errand.(*Errand_DeleteBundles); ok {
+			return x.DeleteBundles
+		}
+	}
+	return nil
+}
+
+type isErrand_Errand interface {
+	isErrand_Errand()
+}
+
+type Errand_DeleteBundles struct {
+	DeleteBundles *DeleteBundles `protobuf:"bytes,2,opt,name=delete_bundles,json=deleteBundles,proto3,oneof"`
+}
+
+func (*Errand_DeleteBundles) isErrand_Errand() {}
+
+// DeleteBundles deletes the objects of bundles. Objects that do not exist are no error.
+type DeleteBundles struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bundles       []uint64               `protobuf:"varint,1,rep,packed,name=bundles,proto3" json:"bundles,omitempty"` // names: session in the upper 32 bits, n in the lower ones; 1 to 1,000
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteBundles) Reset() {
+	*x = DeleteBundles{}
+	mi := &file_controlplane_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteBundles) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteBundles) ProtoMessage() {}
+
+func (x *DeleteBundles) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteBundles.ProtoReflect.Descriptor instead.
+func (*DeleteBundles) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *DeleteBundles) GetBundles() []uint64 {
+	if x != nil {
+		return x.Bundles
+	}
+	return nil
 }
 
 var File_controlplane_proto protoreflect.FileDescriptor
@@ -3850,7 +4194,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\n" +
 	"_uptime_ms\"C\n" +
 	"\aToOwner\x128\n" +
-	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.AgentItemR\x05items\"\xc2\x06\n" +
+	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.AgentItemR\x05items\"\x8a\a\n" +
 	"\tAgentItem\x126\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1e.freshet.controlplane.v1.HelloH\x00R\x05hello\x126\n" +
 	"\x05probe\x18\x02 \x01(\v2\x1e.freshet.controlplane.v1.ProbeH\x00R\x05probe\x129\n" +
@@ -3865,7 +4209,9 @@ const file_controlplane_proto_rawDesc = "" +
 	" \x01(\v2$.freshet.controlplane.v1.JobProgressH\x00R\vjobProgress\x12I\n" +
 	"\fcomplete_job\x18\v \x01(\v2$.freshet.controlplane.v1.CompleteJobH\x00R\vcompleteJob\x12@\n" +
 	"\tabort_job\x18\f \x01(\v2!.freshet.controlplane.v1.AbortJobH\x00R\babortJob\x123\n" +
-	"\x04load\x18\r \x01(\v2\x1d.freshet.controlplane.v1.LoadH\x00R\x04loadB\x06\n" +
+	"\x04load\x18\r \x01(\v2\x1d.freshet.controlplane.v1.LoadH\x00R\x04load\x12F\n" +
+	"\verrand_done\x18\x0e \x01(\v2#.freshet.controlplane.v1.ErrandDoneH\x00R\n" +
+	"errandDoneB\x06\n" +
 	"\x04item\"N\n" +
 	"\bEndpoint\x12\x1a\n" +
 	"\blistener\x18\x01 \x01(\tR\blistener\x12\x12\n" +
@@ -3961,7 +4307,20 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x03job\x18\x02 \x01(\rR\x03job\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
 	"\acorrupt\x18\x04 \x03(\x04R\acorrupt\x12\x16\n" +
-	"\x06intact\x18\x05 \x01(\bR\x06intact\"\xbb\x03\n" +
+	"\x06intact\x18\x05 \x01(\bR\x06intact\"\xb2\x01\n" +
+	"\n" +
+	"ErrandDone\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\x12 \n" +
+	"\fstore_now_ms\x18\x03 \x01(\x03R\n" +
+	"storeNowMs\x12R\n" +
+	"\x0fdeleted_bundles\x18\x04 \x01(\v2'.freshet.controlplane.v1.DeletedBundlesH\x00R\x0edeletedBundlesB\b\n" +
+	"\x06result\"O\n" +
+	"\x0eDeletedBundles\x12=\n" +
+	"\x06failed\x18\x01 \x03(\v2%.freshet.controlplane.v1.FailedBundleR\x06failed\"<\n" +
+	"\fFailedBundle\x12\x16\n" +
+	"\x06bundle\x18\x01 \x01(\x04R\x06bundle\x12\x14\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"\xbb\x03\n" +
 	"\x04Load\x12\x10\n" +
 	"\x03cpu\x18\x01 \x01(\x01R\x03cpu\x12\x18\n" +
 	"\anetwork\x18\x02 \x01(\x01R\anetwork\x12\x18\n" +
@@ -3984,7 +4343,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\n" +
 	"_uptime_ms\"C\n" +
 	"\aToAgent\x128\n" +
-	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.OwnerItemR\x05items\"\x80\x06\n" +
+	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.OwnerItemR\x05items\"\xbb\x06\n" +
 	"\tOwnerItem\x12<\n" +
 	"\awelcome\x18\x01 \x01(\v2 .freshet.controlplane.v1.WelcomeH\x00R\awelcome\x12<\n" +
 	"\arefused\x18\x02 \x01(\v2 .freshet.controlplane.v1.RefusedH\x00R\arefused\x12B\n" +
@@ -4000,7 +4359,8 @@ const file_controlplane_proto_rawDesc = "" +
 	"\n" +
 	"cancel_job\x18\v \x01(\v2\".freshet.controlplane.v1.CancelJobH\x00R\tcancelJob\x12F\n" +
 	"\vzone_writer\x18\f \x01(\v2#.freshet.controlplane.v1.ZoneWriterH\x00R\n" +
-	"zoneWriterB\x06\n" +
+	"zoneWriter\x129\n" +
+	"\x06errand\x18\r \x01(\v2\x1f.freshet.controlplane.v1.ErrandH\x00R\x06errandB\x06\n" +
 	"\x04item\"\xc9\x02\n" +
 	"\aWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
@@ -4152,7 +4512,13 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x04plan\x18\x02 \x01(\fR\x04plan\x12\x12\n" +
 	"\x04last\x18\x03 \x01(\bR\x04last\"\x1d\n" +
 	"\tCancelJob\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job*M\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\"s\n" +
+	"\x06Errand\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12O\n" +
+	"\x0edelete_bundles\x18\x02 \x01(\v2&.freshet.controlplane.v1.DeleteBundlesH\x00R\rdeleteBundlesB\b\n" +
+	"\x06errand\")\n" +
+	"\rDeleteBundles\x12\x18\n" +
+	"\abundles\x18\x01 \x03(\x04R\abundles*M\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fROLE_PRODUCE\x10\x01\x12\x0e\n" +
@@ -4180,7 +4546,7 @@ func file_controlplane_proto_rawDescGZIP() []byte {
 }
 
 var file_controlplane_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_controlplane_proto_goTypes = []any{
 	(Role)(0),                  // 0: freshet.controlplane.v1.Role
 	(Refused_Reason)(0),        // 1: freshet.controlplane.v1.Refused.Reason
@@ -4209,32 +4575,37 @@ var file_controlplane_proto_goTypes = []any{
 	(*JobProgress)(nil),        // 24: freshet.controlplane.v1.JobProgress
 	(*CompleteJob)(nil),        // 25: freshet.controlplane.v1.CompleteJob
 	(*AbortJob)(nil),           // 26: freshet.controlplane.v1.AbortJob
-	(*Load)(nil),               // 27: freshet.controlplane.v1.Load
-	(*ToAgent)(nil),            // 28: freshet.controlplane.v1.ToAgent
-	(*OwnerItem)(nil),          // 29: freshet.controlplane.v1.OwnerItem
-	(*Welcome)(nil),            // 30: freshet.controlplane.v1.Welcome
-	(*ZoneWriter)(nil),         // 31: freshet.controlplane.v1.ZoneWriter
-	(*Refused)(nil),            // 32: freshet.controlplane.v1.Refused
-	(*Catalogue)(nil),          // 33: freshet.controlplane.v1.Catalogue
-	(*ClientMetrics)(nil),      // 34: freshet.controlplane.v1.ClientMetrics
-	(*Topic)(nil),              // 35: freshet.controlplane.v1.Topic
-	(*Membership)(nil),         // 36: freshet.controlplane.v1.Membership
-	(*Member)(nil),             // 37: freshet.controlplane.v1.Member
-	(*Notice)(nil),             // 38: freshet.controlplane.v1.Notice
-	(*PartitionNotice)(nil),    // 39: freshet.controlplane.v1.PartitionNotice
-	(*AbortedTransaction)(nil), // 40: freshet.controlplane.v1.AbortedTransaction
-	(*Stamp)(nil),              // 41: freshet.controlplane.v1.Stamp
-	(*Error)(nil),              // 42: freshet.controlplane.v1.Error
-	(*CommitAnswer)(nil),       // 43: freshet.controlplane.v1.CommitAnswer
-	(*LookupAnswer)(nil),       // 44: freshet.controlplane.v1.LookupAnswer
-	(*PartitionAnswer)(nil),    // 45: freshet.controlplane.v1.PartitionAnswer
-	(*ForwardAnswer)(nil),      // 46: freshet.controlplane.v1.ForwardAnswer
-	(*Done)(nil),               // 47: freshet.controlplane.v1.Done
-	(*Job)(nil),                // 48: freshet.controlplane.v1.Job
-	(*CancelJob)(nil),          // 49: freshet.controlplane.v1.CancelJob
-	nil,                        // 50: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	nil,                        // 51: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	nil,                        // 52: freshet.controlplane.v1.Topic.ConfigsEntry
+	(*ErrandDone)(nil),         // 27: freshet.controlplane.v1.ErrandDone
+	(*DeletedBundles)(nil),     // 28: freshet.controlplane.v1.DeletedBundles
+	(*FailedBundle)(nil),       // 29: freshet.controlplane.v1.FailedBundle
+	(*Load)(nil),               // 30: freshet.controlplane.v1.Load
+	(*ToAgent)(nil),            // 31: freshet.controlplane.v1.ToAgent
+	(*OwnerItem)(nil),          // 32: freshet.controlplane.v1.OwnerItem
+	(*Welcome)(nil),            // 33: freshet.controlplane.v1.Welcome
+	(*ZoneWriter)(nil),         // 34: freshet.controlplane.v1.ZoneWriter
+	(*Refused)(nil),            // 35: freshet.controlplane.v1.Refused
+	(*Catalogue)(nil),          // 36: freshet.controlplane.v1.Catalogue
+	(*ClientMetrics)(nil),      // 37: freshet.controlplane.v1.ClientMetrics
+	(*Topic)(nil),              // 38: freshet.controlplane.v1.Topic
+	(*Membership)(nil),         // 39: freshet.controlplane.v1.Membership
+	(*Member)(nil),             // 40: freshet.controlplane.v1.Member
+	(*Notice)(nil),             // 41: freshet.controlplane.v1.Notice
+	(*PartitionNotice)(nil),    // 42: freshet.controlplane.v1.PartitionNotice
+	(*AbortedTransaction)(nil), // 43: freshet.controlplane.v1.AbortedTransaction
+	(*Stamp)(nil),              // 44: freshet.controlplane.v1.Stamp
+	(*Error)(nil),              // 45: freshet.controlplane.v1.Error
+	(*CommitAnswer)(nil),       // 46: freshet.controlplane.v1.CommitAnswer
+	(*LookupAnswer)(nil),       // 47: freshet.controlplane.v1.LookupAnswer
+	(*PartitionAnswer)(nil),    // 48: freshet.controlplane.v1.PartitionAnswer
+	(*ForwardAnswer)(nil),      // 49: freshet.controlplane.v1.ForwardAnswer
+	(*Done)(nil),               // 50: freshet.controlplane.v1.Done
+	(*Job)(nil),                // 51: freshet.controlplane.v1.Job
+	(*CancelJob)(nil),          // 52: freshet.controlplane.v1.CancelJob
+	(*Errand)(nil),             // 53: freshet.controlplane.v1.Errand
+	(*DeleteBundles)(nil),      // 54: freshet.controlplane.v1.DeleteBundles
+	nil,                        // 55: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	nil,                        // 56: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	nil,                        // 57: freshet.controlplane.v1.Topic.ConfigsEntry
 }
 var file_controlplane_proto_depIdxs = []int32{
 	10, // 0: freshet.controlplane.v1.ToOwner.items:type_name -> freshet.controlplane.v1.AgentItem
@@ -4250,57 +4621,62 @@ var file_controlplane_proto_depIdxs = []int32{
 	24, // 10: freshet.controlplane.v1.AgentItem.job_progress:type_name -> freshet.controlplane.v1.JobProgress
 	25, // 11: freshet.controlplane.v1.AgentItem.complete_job:type_name -> freshet.controlplane.v1.CompleteJob
 	26, // 12: freshet.controlplane.v1.AgentItem.abort_job:type_name -> freshet.controlplane.v1.AbortJob
-	27, // 13: freshet.controlplane.v1.AgentItem.load:type_name -> freshet.controlplane.v1.Load
-	11, // 14: freshet.controlplane.v1.Hello.endpoints:type_name -> freshet.controlplane.v1.Endpoint
-	0,  // 15: freshet.controlplane.v1.Hello.roles:type_name -> freshet.controlplane.v1.Role
-	13, // 16: freshet.controlplane.v1.Hello.bucket_marker:type_name -> freshet.controlplane.v1.BucketMarker
-	18, // 17: freshet.controlplane.v1.Lookup.partitions:type_name -> freshet.controlplane.v1.PartitionLookup
-	20, // 18: freshet.controlplane.v1.Unsubscribe.partitions:type_name -> freshet.controlplane.v1.PartitionRef
-	29, // 19: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
-	30, // 20: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
-	32, // 21: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
-	33, // 22: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
-	38, // 23: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
-	41, // 24: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
-	43, // 25: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
-	44, // 26: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
-	46, // 27: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
-	47, // 28: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
-	48, // 29: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
-	49, // 30: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
-	31, // 31: freshet.controlplane.v1.OwnerItem.zone_writer:type_name -> freshet.controlplane.v1.ZoneWriter
-	1,  // 32: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
-	35, // 33: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
-	36, // 34: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
-	50, // 35: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	34, // 36: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
-	51, // 37: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	52, // 38: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
-	37, // 39: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
-	37, // 40: freshet.controlplane.v1.Membership.gone:type_name -> freshet.controlplane.v1.Member
-	11, // 41: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
-	39, // 42: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
-	40, // 43: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	2,  // 44: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
-	42, // 45: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
-	45, // 46: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
-	42, // 47: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
-	40, // 48: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	42, // 49: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
-	42, // 50: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
-	5,  // 51: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
-	9,  // 52: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
-	3,  // 53: freshet.controlplane.v1.Operators.Ask:input_type -> freshet.controlplane.v1.AskRequest
-	7,  // 54: freshet.controlplane.v1.Replicas.Clock:input_type -> freshet.controlplane.v1.ClockRequest
-	6,  // 55: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
-	28, // 56: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
-	4,  // 57: freshet.controlplane.v1.Operators.Ask:output_type -> freshet.controlplane.v1.AskResponse
-	8,  // 58: freshet.controlplane.v1.Replicas.Clock:output_type -> freshet.controlplane.v1.ClockResponse
-	55, // [55:59] is the sub-list for method output_type
-	51, // [51:55] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	30, // 13: freshet.controlplane.v1.AgentItem.load:type_name -> freshet.controlplane.v1.Load
+	27, // 14: freshet.controlplane.v1.AgentItem.errand_done:type_name -> freshet.controlplane.v1.ErrandDone
+	11, // 15: freshet.controlplane.v1.Hello.endpoints:type_name -> freshet.controlplane.v1.Endpoint
+	0,  // 16: freshet.controlplane.v1.Hello.roles:type_name -> freshet.controlplane.v1.Role
+	13, // 17: freshet.controlplane.v1.Hello.bucket_marker:type_name -> freshet.controlplane.v1.BucketMarker
+	18, // 18: freshet.controlplane.v1.Lookup.partitions:type_name -> freshet.controlplane.v1.PartitionLookup
+	20, // 19: freshet.controlplane.v1.Unsubscribe.partitions:type_name -> freshet.controlplane.v1.PartitionRef
+	28, // 20: freshet.controlplane.v1.ErrandDone.deleted_bundles:type_name -> freshet.controlplane.v1.DeletedBundles
+	29, // 21: freshet.controlplane.v1.DeletedBundles.failed:type_name -> freshet.controlplane.v1.FailedBundle
+	32, // 22: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
+	33, // 23: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
+	35, // 24: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
+	36, // 25: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
+	41, // 26: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
+	44, // 27: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
+	46, // 28: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
+	47, // 29: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
+	49, // 30: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
+	50, // 31: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
+	51, // 32: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
+	52, // 33: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
+	34, // 34: freshet.controlplane.v1.OwnerItem.zone_writer:type_name -> freshet.controlplane.v1.ZoneWriter
+	53, // 35: freshet.controlplane.v1.OwnerItem.errand:type_name -> freshet.controlplane.v1.Errand
+	1,  // 36: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
+	38, // 37: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
+	39, // 38: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
+	55, // 39: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	37, // 40: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
+	56, // 41: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	57, // 42: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
+	40, // 43: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
+	40, // 44: freshet.controlplane.v1.Membership.gone:type_name -> freshet.controlplane.v1.Member
+	11, // 45: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
+	42, // 46: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
+	43, // 47: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	2,  // 48: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
+	45, // 49: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
+	48, // 50: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
+	45, // 51: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
+	43, // 52: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	45, // 53: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
+	45, // 54: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
+	54, // 55: freshet.controlplane.v1.Errand.delete_bundles:type_name -> freshet.controlplane.v1.DeleteBundles
+	5,  // 56: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
+	9,  // 57: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
+	3,  // 58: freshet.controlplane.v1.Operators.Ask:input_type -> freshet.controlplane.v1.AskRequest
+	7,  // 59: freshet.controlplane.v1.Replicas.Clock:input_type -> freshet.controlplane.v1.ClockRequest
+	6,  // 60: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
+	31, // 61: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
+	4,  // 62: freshet.controlplane.v1.Operators.Ask:output_type -> freshet.controlplane.v1.AskResponse
+	8,  // 63: freshet.controlplane.v1.Replicas.Clock:output_type -> freshet.controlplane.v1.ClockResponse
+	60, // [60:64] is the sub-list for method output_type
+	56, // [56:60] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_proto_init() }
@@ -4323,14 +4699,18 @@ func file_controlplane_proto_init() {
 		(*AgentItem_CompleteJob)(nil),
 		(*AgentItem_AbortJob)(nil),
 		(*AgentItem_Load)(nil),
+		(*AgentItem_ErrandDone)(nil),
 	}
 	file_controlplane_proto_msgTypes[15].OneofWrappers = []any{
 		(*PartitionLookup_ExtentsFrom)(nil),
 		(*PartitionLookup_Timestamp)(nil),
 	}
 	file_controlplane_proto_msgTypes[18].OneofWrappers = []any{}
-	file_controlplane_proto_msgTypes[24].OneofWrappers = []any{}
-	file_controlplane_proto_msgTypes[26].OneofWrappers = []any{
+	file_controlplane_proto_msgTypes[24].OneofWrappers = []any{
+		(*ErrandDone_DeletedBundles)(nil),
+	}
+	file_controlplane_proto_msgTypes[27].OneofWrappers = []any{}
+	file_controlplane_proto_msgTypes[29].OneofWrappers = []any{
 		(*OwnerItem_Welcome)(nil),
 		(*OwnerItem_Refused)(nil),
 		(*OwnerItem_Catalogue)(nil),
@@ -4343,15 +4723,19 @@ func file_controlplane_proto_init() {
 		(*OwnerItem_Job)(nil),
 		(*OwnerItem_CancelJob)(nil),
 		(*OwnerItem_ZoneWriter)(nil),
+		(*OwnerItem_Errand)(nil),
 	}
-	file_controlplane_proto_msgTypes[30].OneofWrappers = []any{}
+	file_controlplane_proto_msgTypes[33].OneofWrappers = []any{}
+	file_controlplane_proto_msgTypes[50].OneofWrappers = []any{
+		(*Errand_DeleteBundles)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_proto_rawDesc), len(file_controlplane_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   50,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -9,8 +9,8 @@ import (
 )
 
 // outbox holds what one stream has yet to send, in order. Its size is bounded by the session's budgets for unanswered
-// calls: whatever is in it besides them is small and limited in number (one probe, unsubscribes of what was asked,
-// loads: the goroutine that takes them out puts them in).
+// calls. Other items are small and limited in number: one probe, unsubscribes of partitions that were asked for, answers to errands, and
+// loads, which the sending goroutine adds itself.
 type outbox struct {
 	mu struct {
 		sync.Mutex

@@ -303,6 +303,8 @@ func (s *Session) dispatch(st *stream, item *api.OwnerItem) error {
 		s.job(st, i.Job)
 	case *api.OwnerItem_CancelJob:
 		s.cancelJob(i.CancelJob)
+	case *api.OwnerItem_Errand:
+		s.errand(i.Errand)
 	case *api.OwnerItem_ZoneWriter:
 		s.zoneWriter(i.ZoneWriter)
 	case *api.OwnerItem_Welcome:

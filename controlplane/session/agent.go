@@ -51,6 +51,7 @@ type agent struct {
 	// Guarded by tenure.mu.
 	since    uint64 // the agent gets catalogue changes above this index
 	watching map[id.TopicPartition]struct{}
+	drains   bool // sent Drain
 	leaving  bool // sent Goodbye
 }
 
@@ -325,6 +326,8 @@ func (a *agent) handle(ctx context.Context, items []*api.AgentItem) {
 			a.completeJob(ctx, i.CompleteJob)
 		case *api.AgentItem_AbortJob:
 			a.abortJob(ctx, i.AbortJob)
+		case *api.AgentItem_ErrandDone:
+			a.errandDone(i.ErrandDone)
 		}
 	}
 	if probe != nil {
@@ -334,6 +337,9 @@ func (a *agent) handle(ctx context.Context, items []*api.AgentItem) {
 
 // drain removes the agent from the membership.
 func (a *agent) drain(ctx context.Context, request uint64) {
+	a.t.mu.Lock()
+	a.drains = true
+	a.t.mu.Unlock()
 	a.t.spawn(func() {
 		result, err := a.t.propose(ctx, &metadata.DrainSession{Session: a.session})
 		if err == nil {

@@ -37,5 +37,5 @@
 // # Locks
 //
 // In this order: the owner's state lock, tenure.mu, outbox.mu. Nothing is called out while tenure.mu is held except
-// outboxes, the table of loads and zone writers, which call nothing back. Answers has a lock of its own, behind all others.
+// outboxes, the table of loads, zone writers and errands, which call nothing back. Answers has a lock of its own, behind all others.
 package session

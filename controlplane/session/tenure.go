@@ -29,6 +29,7 @@ type tenure struct {
 	jobs     Jobs // nil if none are run
 	loads    load.Table
 	writers  ZoneWriters // nil if none are planned
+	errands  Errands     // nil if none are given
 	began    time.Time
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
@@ -84,6 +85,9 @@ func newTenure(c *Cluster, o *owner.Owner) *tenure {
 	}
 	if c.cfg.NewZoneWriters != nil {
 		t.writers = c.cfg.NewZoneWriters(&t.loads, t)
+	}
+	if c.cfg.NewErrands != nil {
+		t.errands = c.cfg.NewErrands(t)
 	}
 	return t
 }
@@ -315,6 +319,9 @@ func (t *tenure) forget(a *agent) {
 			open.lost = time.Now()
 		}
 		t.metrics.streams.Dec()
+		if t.errands != nil {
+			t.errands.Left(a.session)
+		}
 	}
 	for tp := range a.watching {
 		t.unwatch(a, tp)

@@ -58,6 +58,7 @@ type world struct {
 	forwards func(*owner.Owner, session.Spawn) session.Forwards
 	jobs     func(*owner.Owner, session.Runners) session.Jobs
 	writers  func(*load.Table, session.ZoneAgents) session.ZoneWriters
+	errands  func(session.ErrandAgents) session.Errands
 	marked   func() bool // see session.ClusterConfig
 	protocol uint32      // of owners that start, 0: the usual one
 
@@ -142,7 +143,7 @@ func (w *world) start(name string) *node {
 			return &adminForwards{admin.New(admin.Config{}, o), spawn}
 		},
 		Waits:   func(apiKey int32) bool { return apiKey == waitingKey },
-		NewJobs: w.jobs, NewZoneWriters: w.writers, Marked: w.marked, Protocol: w.protocol,
+		NewJobs: w.jobs, NewZoneWriters: w.writers, NewErrands: w.errands, Marked: w.marked, Protocol: w.protocol,
 	})
 	cluster.SetPeerSecret(peerSecret)
 	n.sessions = cluster

@@ -36,6 +36,7 @@ var measured = []struct{ heading, dir string }{
 	{"Groups (control plane, the owner)", "controlplane/group"},
 	{"Retention and garbage (control plane, the owner)", "controlplane/lifecycle"},
 	{"Background jobs (control plane, the owner)", "controlplane/job"},
+	{"Errands (control plane, the owner)", "controlplane/errand"},
 	{"Owner (control plane)", "controlplane/owner"},
 	{"Replica (control plane)", "controlplane/replica"},
 	{"Metadata log (control plane)", "metadata/metalog"},
