@@ -86,7 +86,7 @@ func New(ctx context.Context, cfg Config) (_ *Agent, err error) {
 		return nil, err
 	}
 	for _, build := range []func(context.Context) error{
-		a.listen, a.openBucket, a.buildPeers, a.buildSession, a.buildWriter, a.buildReader, a.buildJobs, a.buildEdge, a.buildLoad, a.buildHTTP,
+		a.listen, a.openBucket, a.buildPeers, a.buildSession, a.buildWriter, a.buildReader, a.buildJobs, a.buildErrands, a.buildEdge, a.buildLoad, a.buildHTTP,
 	} {
 		if err = build(ctx); err != nil {
 			return nil, fmt.Errorf("agent: %w", err)

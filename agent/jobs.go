@@ -3,9 +3,11 @@ package agent
 import (
 	"context"
 
+	"github.com/freshet-io/freshet/agent/errand"
 	"github.com/freshet-io/freshet/agent/job/clean"
 	"github.com/freshet-io/freshet/agent/job/merge"
 	"github.com/freshet-io/freshet/agent/job/runner"
+	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/job"
@@ -67,6 +69,16 @@ func (a *Agent) buildJobs(context.Context) (err error) {
 	return err
 }
 
+// buildErrands builds the runner of errands. Without the jobs role it refuses all of them.
+func (a *Agent) buildErrands(context.Context) error {
+	cfg := errand.Config{Owner: a.session, Log: a.log.Named("errands"), Registerer: a.cfg.Registry}
+	if a.cfg.hasRole(RoleJobs) {
+		cfg.Bundles = &errand.Bundles{Bucket: a.bucket, Prefix: a.listeners.bundlePrefix}
+	}
+	a.listeners.errands = errand.New(cfg)
+	return nil
+}
+
 // runJobs runs jobs until ctx ends; without the role there are none.
 func (a *Agent) runJobs(ctx context.Context) error {
 	if a.listeners.runner == nil {
@@ -76,7 +88,13 @@ func (a *Agent) runJobs(ctx context.Context) error {
 	return a.listeners.runner.Run(ctx)
 }
 
-var _ client.JobHandler = (*listeners)(nil)
+var (
+	_ client.JobHandler    = (*listeners)(nil)
+	_ client.ErrandHandler = (*listeners)(nil)
+)
+
+// OnErrand brings an errand.
+func (l *listeners) OnErrand(e *api.Errand) { l.errands.OnErrand(e) }
 
 // OnJob brings a background job.
 func (l *listeners) OnJob(plan *job.Plan) {

@@ -59,6 +59,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		service.Service{Name: "partitions", Run: a.listeners.partitions.Run},
 		service.Service{Name: "advertised addresses", Run: a.watchAddresses},
 		service.Service{Name: "jobs", Run: a.runJobs},
+		service.Service{Name: "errands", Run: a.listeners.errands.Run},
 		service.Service{Name: "writer", Run: a.writer.Run},
 		service.Service{Name: "zone's writer", Run: a.route.Run},
 		service.Service{Name: "ready line", Run: a.logReady},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/freshet-io/freshet/agent/cache"
+	"github.com/freshet-io/freshet/agent/errand"
 	"github.com/freshet-io/freshet/agent/job/runner"
 	"github.com/freshet-io/freshet/agent/peer"
 	"github.com/freshet-io/freshet/agent/view"
@@ -24,6 +25,7 @@ type listeners struct {
 	writer     *writer.Writer
 	route      *zonewriter.Route
 	runner     *runner.Runner // nil without the jobs role
+	errands    *errand.Runner
 	// prefix of the virtual cluster's objects, from the newest Welcome. It never changes in a cluster's life; between
 	// sessions the last one stands.
 	prefix atomic.Pointer[string]

@@ -5,7 +5,7 @@ import "strings"
 // MaxErrandError is the maximum length in bytes of an error text in an ErrandDone. The agent and the owner cut longer ones.
 const MaxErrandError = 512
 
-// CutErrandError returns the start of an error text, as valid UTF-8.
+// CutErrandError returns the first MaxErrandError bytes of an error text as valid UTF-8. A message with other bytes could not be sent.
 func CutErrandError(text string) string {
-	return strings.ToValidUTF8(text[:min(len(text), MaxErrandError)], "\uFFFD")
+	return strings.ToValidUTF8(text[:min(len(text), MaxErrandError)], "?")
 }

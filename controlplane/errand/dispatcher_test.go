@@ -131,7 +131,7 @@ func TestDeleteBundles_ReturnsTheFailures(t *testing.T) {
 		failed, err := w.DeleteBundles(w.t.Context(), []id.Bundle{7, 8, 9})
 		require.NoError(t, err)
 		require.Len(t, failed, 1)
-		require.LessOrEqual(t, len(failed[8].Error()), api.MaxErrandError+2)
+		require.LessOrEqual(t, len(failed[8].Error()), api.MaxErrandError)
 		require.Equal(t, []uint64{7, 8, 9}, w.givenAll()[0].errand.GetDeleteBundles().Bundles)
 		require.EqualValues(t, 1, w.attempts(resultDone))
 	}, 1)

@@ -21,6 +21,7 @@ var measured = []struct{ heading, dir string }{
 	{"Cache (agent)", "agent/cache"},
 	{"Cache of the zone (agent)", "agent/peer"},
 	{"Background jobs (agent)", "agent/job/runner"},
+	{"Errands (agent)", "agent/errand"},
 	{"Merging bundles (agent)", "agent/job/merge"},
 	{"Cleaning of compacted topics (agent)", "agent/job/clean"},
 	{"Partition views (agent)", "agent/view"},

@@ -1,0 +1,32 @@
+package errand
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Results of an errand, as metrics show them.
+const (
+	resultDone    = "done"
+	resultFailed  = "failed"
+	resultRefused = "refused"
+)
+
+type metrics struct {
+	errands *prometheus.CounterVec
+	deleted prometheus.Counter
+	failed  prometheus.Counter
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	m := &metrics{
+		errands: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "freshet_agent_errands_total", Help: "Errands of the control plane on the object store, by result. The agent refuses errands beyond 20 at a time, and all without the jobs role.",
+		}, []string{"result"}),
+		deleted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "freshet_agent_deleted_bundles_total", Help: "Bundles whose objects this agent deleted because the control plane named them.",
+		}),
+		failed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "freshet_agent_undeleted_bundles_total", Help: "Bundles of errands whose objects the object store refused to delete.",
+		}),
+	}
+	r.MustRegister(m.errands, m.deleted, m.failed)
+	return m
+}
