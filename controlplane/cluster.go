@@ -14,6 +14,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/admin"
 	"github.com/freshet-io/freshet/controlplane/directory"
+	"github.com/freshet-io/freshet/controlplane/errand"
 	"github.com/freshet-io/freshet/controlplane/group"
 	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
@@ -43,6 +44,7 @@ type cluster struct {
 	directory directory.Directory
 	sessions  *session.Cluster
 	jobs      *job.Planner
+	errands   *errand.Dispatcher
 	scaler    *scale.Scaler
 	writers   *zonewriter.Planner
 	log       *zap.Logger
@@ -77,6 +79,7 @@ func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	built.errands = errand.New(errand.Config{Log: built.log, Registerer: built.metrics})
 	built.scaler, err = scale.New(c.cfg.Scale, built.metrics)
 	if err != nil {
 		return nil, err
@@ -110,7 +113,8 @@ func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 		NewZoneWriters: func(l *load.Table, a session.ZoneAgents) session.ZoneWriters {
 			return built.writers.Tenure(l, a)
 		},
-		Log: c.cfg.Log, Registerer: built.gathered,
+		NewErrands: func(a session.ErrandAgents) session.Errands { return built.errands.Tenure(a) },
+		Log:        c.cfg.Log, Registerer: built.gathered,
 	})
 	return built, nil
 }
@@ -130,7 +134,7 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 		clusterID: func() string { return s.replica.ClusterID() }, owner: func() *owner.Owner { return s.replica.Owner() },
 	}, c.store.NoteFailure)
 	s.work, err = lifecycle.New(lifecycle.Config{
-		Settings: c.cfg.Lifecycle, Bucket: aging{s.records.gate, c.cfg.StateBucket}, BundlePrefix: BundlePrefix(clusterID), Log: c.log, Registerer: c.metrics,
+		Settings: c.cfg.Lifecycle, Deleter: c.errands, Bucket: aging{s.records.gate, c.cfg.StateBucket}, BundlePrefix: BundlePrefix(clusterID), Log: c.log, Registerer: c.metrics,
 	})
 	if err != nil {
 		return nil, err

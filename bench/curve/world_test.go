@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/agent/errand"
 	"github.com/freshet-io/freshet/agent/job/runner"
 	"github.com/freshet-io/freshet/controlplane/client"
 	plan "github.com/freshet-io/freshet/controlplane/job"
@@ -59,7 +60,8 @@ func (l load) run(t *testing.T, each func(sample)) {
 	w := &world{t: t, load: l, bucket: bucket, ctx: t.Context()}
 	w.mu.runners = map[id.Session]*agent{}
 	settings := lifecycle.Settings{RetentionCheck: time.Minute}
-	work, err := lifecycle.New(lifecycle.Config{Settings: settings, Bucket: bucket, BundlePrefix: "vc/bundles/"})
+	deleter := errand.Bundles{Bucket: bucket, Prefix: func() string { return "vc/bundles/" }}
+	work, err := lifecycle.New(lifecycle.Config{Settings: settings, Deleter: deleter, Bucket: bucket, BundlePrefix: "vc/bundles/"})
 	require.NoError(t, err)
 	planner, err := plan.New(plan.Config{Settings: l.settings, MaxExtents: l.maxExtents, StoreTime: bucket.Now})
 	require.NoError(t, err)

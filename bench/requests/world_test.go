@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/freshet-io/freshet/agent/errand"
 	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
@@ -91,7 +92,8 @@ func newBatch(size int) []byte {
 func (w *world) startControlPlane() (stop func()) {
 	log, _, err := memlog.New().Open("a", metalog.Config{})
 	require.NoError(w.t, err)
-	work, err := lifecycle.New(lifecycle.Config{Bucket: w.control, BundlePrefix: prefix})
+	deleter := errand.Bundles{Bucket: w.control, Prefix: func() string { return prefix }}
+	work, err := lifecycle.New(lifecycle.Config{Deleter: deleter, Bucket: w.control, BundlePrefix: prefix})
 	require.NoError(w.t, err)
 	planner, err := job.New(job.Config{Settings: job.Settings{Interval: w.load.planning}, StoreTime: w.control.Now})
 	require.NoError(w.t, err)

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
 )
 
@@ -19,6 +20,13 @@ type Owner interface {
 	Propose(ctx context.Context, c metadata.Command) (metadata.Result, uint64, error)
 	Read(fn func(*metadata.State)) (index uint64, err error)
 	ReadFrozen(fn func(*metadata.State)) (index uint64, err error)
+}
+
+// Deleter deletes the objects of dead bundles (package errand).
+type Deleter interface {
+	// DeleteBundles deletes the objects of at most objstore.MaxKeys bundles. It returns the errors of the objects that the store refused
+	// to delete. All others are gone. After an error, any of the objects may be left. errand.ErrNoAgent means that all are left.
+	DeleteBundles(ctx context.Context, bundles []id.Bundle) (failed map[id.Bundle]error, err error)
 }
 
 // SweepMode is the treatment of orphans: objects of ended agent sessions and jobs that no commit refers to.
@@ -85,8 +93,9 @@ func (s *Settings) Validate() error {
 // Config configures the Lifecycle of one virtual cluster.
 type Config struct {
 	Settings     Settings
-	Bucket       objstore.Bucket
-	BundlePrefix string // of the keys of its bundles
+	Deleter      Deleter         // of dead bundles
+	Bucket       objstore.Bucket // for the time of the store, and for the sweep of orphans
+	BundlePrefix string          // of the keys of its bundles
 	Log          *zap.Logger
 	Registerer   prometheus.Registerer
 }

@@ -4,10 +4,10 @@
 //     retention.bytes; cleanup.policy has delete). That is a command like DeleteRecords, but has no effect once the configs
 //     are not those that it was decided by.
 //   - purge gives up deleted topics whose deletion could be taken back for long enough.
-//   - garbage deletes the objects of dead bundles: those that no extent refers to. An object goes only when its bundle
+//   - garbage has agents delete the objects of dead bundles, which no extent refers to. An object goes only when its bundle
 //     was dead in the older of the retained snapshots, so that no state that can come back refers to it, and a grace
 //     longer than any reader's plan is over. Objects first, then a command that forgets them: a crash between the two
-//     only repeats the deletion.
+//     only repeats the deletion. Without a connected agent with the jobs role garbage waits.
 //   - sweep deletes orphans: objects of ended agent sessions and jobs that no commit made known. Only what the state itself
 //     saw begin and end is listed, and only what can be of it is deleted.
 //

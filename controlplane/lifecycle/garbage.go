@@ -9,19 +9,20 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/controlplane/errand"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
-	"github.com/freshet-io/freshet/objstore/bundle"
 )
 
-// roundBundles bounds the objects that one round deletes: 100 requests. More wait for the next round. Bundles that are held back do not
+// roundBundles bounds the objects that one round deletes: 100 errands. More wait for the next round. Bundles that are held back do not
 // count.
 const roundBundles = 100 * objstore.MaxKeys
 
-// dead is what a round found.
+// dead is the outcome of a look at the dead bundles.
 type dead struct {
-	ripe    []id.Bundle // whose objects can be deleted: in order of their names, those that failed before behind the others
+	ripe    []id.Bundle // bundles whose objects can be deleted, by name. Bundles that failed before come last.
+	oldest  int64       // death of the oldest of them in ms; 0 if there are none
 	waiting bool        // some wait for nothing but a snapshot
 	count   int
 	bytes   int64
@@ -48,11 +49,32 @@ func (l *Lifecycle) collect(ctx context.Context, t Tenure) error {
 		t.WantSnapshot()
 	}
 	deleted, err := l.deleteAll(ctx, t.Owner, found.ripe)
+	if ctx.Err() == nil {
+		l.noteAgents(errors.Is(err, errand.ErrNoAgent), now-found.oldest)
+	}
 	l.metrics.held(len(l.heldBack), l.heldBack.oldest(time.Now()))
 	if deleted > 0 {
 		l.cfg.Log.Info("deleted dead bundles", zap.Int("objects", deleted))
 	}
+	if errors.Is(err, errand.ErrNoAgent) {
+		return nil
+	}
 	return err
+}
+
+// noteAgents notes whether garbage waits for an agent, and the age of the oldest bundle that does. It logs a change.
+func (l *Lifecycle) noteAgents(waits bool, ageMs int64) {
+	if !waits {
+		ageMs = 0
+	}
+	l.metrics.waits.Set(float64(ageMs) / 1000)
+	switch {
+	case waits && !l.waits:
+		l.cfg.Log.Warn("dead bundles are not deleted before an agent with the jobs role connects", zap.Int64("oldest_seconds", ageMs/1000))
+	case !waits && l.waits:
+		l.cfg.Log.Info("dead bundles are deleted again")
+	}
+	l.waits = waits
 }
 
 // findDead looks at all dead bundles. They can go if they were dead in the snapshot at index kept, and died at sinceMs or
@@ -71,9 +93,16 @@ func (l *Lifecycle) findDead(s *metadata.State, kept uint64, sinceMs int64, limi
 			found.waiting = true
 			continue
 		}
-		if _, failed := l.heldBack[name]; !failed && len(found.ripe) < limit {
+		_, failed := l.heldBack[name]
+		if failed && l.heldBack.waits(name, now) {
+			continue
+		}
+		if found.oldest == 0 || b.AtMs < found.oldest {
+			found.oldest = b.AtMs
+		}
+		if !failed && len(found.ripe) < limit {
 			found.ripe = append(found.ripe, name)
-		} else if failed && len(again) < limit && !l.heldBack.waits(name, now) {
+		} else if failed && len(again) < limit {
 			again = append(again, name)
 		}
 	}
@@ -81,12 +110,16 @@ func (l *Lifecycle) findDead(s *metadata.State, kept uint64, sinceMs int64, limi
 	return found
 }
 
-// deleteAll deletes the objects of the bundles, and proposes ForgetBundles for those whose objects are gone.
+// deleteAll deletes the objects of the bundles, and proposes ForgetBundles for those whose objects are gone. It returns errand.ErrNoAgent if
+// the last bundles wait for an agent.
 func (l *Lifecycle) deleteAll(ctx context.Context, o Owner, bundles []id.Bundle) (deleted int, err error) {
 	var errs []error
 	inARow, lines := 0, 0
 	for chunk := range slices.Chunk(bundles, objstore.MaxKeys) {
 		gone, err := l.delete(ctx, chunk, &lines)
+		if errors.Is(err, errand.ErrNoAgent) {
+			return deleted, err
+		}
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -101,44 +134,30 @@ func (l *Lifecycle) deleteAll(ctx context.Context, o Owner, bundles []id.Bundle)
 		}
 	}
 	if len(errs) > 0 {
-		return deleted, fmt.Errorf("%d requests failed: %w", len(errs), errs[0])
+		return deleted, fmt.Errorf("%d errands failed: %w", len(errs), errs[0])
 	}
 	return deleted, nil
 }
 
-// delete deletes the objects of one request's bundles, and returns those whose objects are gone. It holds back the others. err is set if
-// the whole request failed. Refusals of single objects are logged, at most loggedKeys a round.
+// delete deletes the objects of one errand's bundles, and returns the bundles whose objects are gone. It holds back the others, unless they
+// wait for an agent. err is set if the whole errand failed. Refusals of single objects are logged, at most loggedKeys a round.
 func (l *Lifecycle) delete(ctx context.Context, bundles []id.Bundle, lines *int) (gone []id.Bundle, err error) {
-	keys := make([]string, len(bundles))
-	for i, b := range bundles {
-		keys[i] = bundle.Key(l.cfg.BundlePrefix, b)
+	failed, err := l.cfg.Deleter.DeleteBundles(ctx, bundles)
+	if errors.Is(err, errand.ErrNoAgent) {
+		return nil, err
 	}
-	failed, err := deleteSome(ctx, l.cfg.Bucket, keys)
-	for i, b := range bundles {
-		if err == nil && failed[keys[i]] == nil {
+	for _, b := range bundles {
+		if err == nil && failed[b] == nil {
 			gone = append(gone, b)
 			continue
 		}
 		l.heldBack.note(b, time.Now(), l.cfg.Settings.GarbageCheck)
 		if err == nil && *lines < loggedKeys && l.heldBack.logDue(b, time.Now()) {
 			*lines++
-			l.logRefused(keys[i], failed[keys[i]])
+			l.logRefused(zap.Stringer("bundle", b), failed[b], "agents with the jobs role")
 		}
 	}
 	return gone, err
-}
-
-// deleteSome deletes objects and returns the errors of those that the store refused to delete. err is the whole request's: any of the
-// objects may be left.
-func deleteSome(ctx context.Context, b objstore.Bucket, keys []string) (failed map[string]error, err error) {
-	err = b.Delete(ctx, keys)
-	if refused := new(objstore.DeleteError); errors.As(err, &refused) {
-		return refused.Failed, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("delete %d objects: %w", len(keys), err)
-	}
-	return nil, nil
 }
 
 // forget proposes ForgetBundles for bundles whose objects are gone.

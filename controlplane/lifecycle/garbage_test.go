@@ -73,7 +73,7 @@ func TestGarbage_OneRefusedObjectHoldsUpNoOther(t *testing.T) {
 		require.Zero(t, w.metric("held_back_seconds"))
 		require.Len(t, w.refusals(), 1)
 		fields := w.refusals()[0].ContextMap()
-		require.Equal(t, key, fields["key"])
+		require.Equal(t, refused.String(), fields["bundle"])
 		require.Equal(t, "injected fault", fields["error"])
 		require.Contains(t, fields["check"], "legal hold")
 		require.Equal(t, 1, rule.Hits())
@@ -96,7 +96,7 @@ func TestGarbage_OneRefusedObjectHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// A request that fails as a whole holds up no other. Several in a row end the round, and the next one begins with what was not tried.
+// A request that fails as a whole holds up no other. Several in a row end the round, and the next round begins with the untried bundles.
 func TestGarbage_FailedRequestsHoldUpNoOther(t *testing.T) {
 	inWorld(t, lifecycle.Settings{}, func(w *world) {
 		names := w.kill(5 * objstore.MaxKeys)
@@ -126,7 +126,38 @@ func TestGarbage_FailedRequestsHoldUpNoOther(t *testing.T) {
 	})
 }
 
-// Whoever may delete nothing is refused at each key. The log says so in no more lines than a reader can take.
+// Without a connected agent garbage waits: nothing is held back, so all of it goes once an agent is there.
+func TestGarbage_WaitsForAnAgent(t *testing.T) {
+	inWorld(t, lifecycle.Settings{}, func(w *world) {
+		w.agents.away.Store(true)
+		w.kill(3)
+		sleep(10 * time.Minute)
+		require.Zero(t, w.metric("waiting_garbage_seconds"), "no agent could delete a bundle yet")
+		require.Zero(t, w.logs.Len())
+		sleep(5*time.Minute + time.Second)
+		require.EqualValues(t, 15*60, w.metric("waiting_garbage_seconds"))
+		sleep(2 * time.Hour)
+		require.EqualValues(t, 135*60, w.metric("waiting_garbage_seconds"))
+		require.Len(t, w.dead(), 3)
+		require.Zero(t, w.metric("held_back_bundles"))
+		require.Zero(t, w.metric("failures_total"))
+		require.Equal(t, 1, w.logs.Len())
+		require.Equal(t, "dead bundles are not deleted before an agent with the jobs role connects", w.logs.All()[0].Message)
+
+		w.agents.away.Store(false)
+		sleep(time.Minute)
+		require.Empty(t, w.objects())
+		require.Empty(t, w.dead())
+		require.Zero(t, w.metric("waiting_garbage_seconds"))
+		require.Equal(t, 1, w.infos.FilterMessage("dead bundles are deleted again").Len())
+		w.kill(1)
+		w.agents.away.Store(true)
+		sleep(16 * time.Minute)
+		require.Equal(t, 2, w.logs.Len(), "it begins to wait again")
+	})
+}
+
+// Agents that may delete nothing are refused at each key. The log says so in no more lines than a reader can take.
 func TestGarbage_AllRefused(t *testing.T) {
 	inWorld(t, lifecycle.Settings{}, func(w *world) {
 		w.kill(5 * objstore.MaxKeys)

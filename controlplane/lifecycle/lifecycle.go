@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ type Lifecycle struct {
 	lists   *rate.Limiter // of LIST requests of the sweep
 	// heldBack are dead bundles whose objects could not be deleted, at most as many as there are dead bundles. The garbage goroutine's.
 	heldBack setbacks[id.Bundle]
+	waits    bool // garbage waits for an agent. Used by the garbage goroutine.
 	// unswept are sessions and jobs whose sweep failed, at most as many as there are ended ones. The sweeping goroutine's.
 	unswept setbacks[id.Session]
 }
@@ -26,7 +28,11 @@ type Lifecycle struct {
 // New checks the configuration.
 func New(cfg Config) (*Lifecycle, error) {
 	cfg.applyDefaults()
-	if err := cfg.Settings.Validate(); err != nil {
+	err := cfg.Settings.Validate()
+	if cfg.Deleter == nil {
+		err = errors.Join(err, errors.New("no deleter of dead bundles"))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("lifecycle: %w", err)
 	}
 	return &Lifecycle{
@@ -68,6 +74,7 @@ func (l *Lifecycle) Run(ctx context.Context, t Tenure) {
 		})
 	})
 	work.Wait()
+	l.waits = false
 	l.metrics.forget()
 }
 

@@ -14,8 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/freshet-io/freshet/controlplane/errand"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/commit"
@@ -34,6 +36,7 @@ const prefix = "vc/bundles/"
 type world struct {
 	t      *testing.T
 	bucket *fault.Bucket
+	agents *agents
 	stored *mem.Bucket
 	clock  *storeClock
 	kept   atomic.Uint64
@@ -44,10 +47,39 @@ type world struct {
 	after  func() // called after each look at a frozen state
 
 	metrics *prometheus.Registry
-	logs    *observer.ObservedLogs
+	logs    *observer.ObservedLogs // warnings and errors
+	infos   *observer.ObservedLogs // all lines
 
 	mu    sync.Mutex
 	state *metadata.State
+}
+
+// agents delete bundles.
+type agents struct {
+	bucket objstore.Bucket
+	away   atomic.Bool // none is connected
+}
+
+func (a *agents) DeleteBundles(ctx context.Context, names []id.Bundle) (failed map[id.Bundle]error, err error) {
+	if a.away.Load() {
+		return nil, errand.ErrNoAgent
+	}
+	keys := make([]string, len(names))
+	for i, name := range names {
+		keys[i] = bundle.Key(prefix, name)
+	}
+	err = a.bucket.Delete(ctx, keys)
+	refused := new(objstore.DeleteError)
+	if !errors.As(err, &refused) {
+		return nil, err
+	}
+	failed = map[id.Bundle]error{}
+	for i, key := range keys {
+		if err := refused.Failed[key]; err != nil {
+			failed[names[i]] = err
+		}
+	}
+	return failed, nil
 }
 
 // storeClock is a bucket whose store's clock may be off.
@@ -67,11 +99,12 @@ func inWorld(t *testing.T, settings lifecycle.Settings, fn func(w *world)) {
 		clock := &storeClock{Bucket: stored}
 		w := &world{t: t, stored: stored, clock: clock, bucket: fault.New(clock, 1), state: metadata.New()}
 		w.must(&metadata.OpenSession{Instance: "i"})
-		w.metrics = prometheus.NewRegistry()
+		w.metrics, w.agents = prometheus.NewRegistry(), &agents{bucket: w.bucket}
 		core, logs := observer.New(zap.WarnLevel)
-		w.logs = logs
+		all, infos := observer.New(zap.InfoLevel)
+		w.logs, w.infos = logs, infos
 		l, err := lifecycle.New(lifecycle.Config{
-			Settings: settings, Bucket: w.bucket, BundlePrefix: prefix, Log: zap.New(core), Registerer: w.metrics,
+			Settings: settings, Deleter: w.agents, Bucket: w.bucket, BundlePrefix: prefix, Log: zap.New(zapcore.NewTee(core, all)), Registerer: w.metrics,
 		})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -15,6 +15,7 @@ type metrics struct {
 	deadBytes prometheus.Gauge
 	heldBack  prometheus.Gauge
 	heldFor   prometheus.Gauge
+	waits     prometheus.Gauge
 	deleted   prometheus.Counter
 	failures  prometheus.Counter
 
@@ -42,6 +43,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		deadBytes: gauge("dead_bytes", "Bytes of those objects."),
 		heldBack:  gauge("held_back_bundles", "Dead bundles whose objects could not be deleted and are tried again after a pause (see the log)."),
 		heldFor:   gauge("held_back_seconds", "Seconds since the first failed deletion of the bundle that is held back for longest, 0 if there is none."),
+		waits:     gauge("waiting_garbage_seconds", "Age of the oldest dead bundle that could be deleted if an agent with the jobs role were connected, 0 if none waits for one."),
 		deleted:   counter("deleted_bundles_total", "Bundles deleted from the object store."),
 		failures:  counter("failures_total", "Rounds of retention, garbage or sweeping that failed and are tried again."),
 
@@ -60,7 +62,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 func (m *metrics) forget() {
 	m.garbage(0, 0)
 	m.held(0, 0)
-	for _, g := range []prometheus.Gauge{m.cleanup, m.unswept, m.deletedTopics, m.deletedBytes} {
+	for _, g := range []prometheus.Gauge{m.cleanup, m.waits, m.unswept, m.deletedTopics, m.deletedBytes} {
 		g.Set(0)
 	}
 }

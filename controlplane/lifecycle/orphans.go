@@ -77,7 +77,8 @@ func (l *Lifecycle) sweepAll(ctx context.Context, o Owner, due []metadata.EndedW
 		if refused := new(objstore.DeleteError); errors.As(err, &refused) {
 			if lines < loggedKeys && l.unswept.logDue(w.ID, time.Now()) {
 				lines++
-				l.logRefused(refused.First())
+				key, err := refused.First()
+				l.logRefused(zap.String("key", key), err, "the control plane")
 			}
 			inARow = 0
 			continue
@@ -309,4 +310,17 @@ func (s *sweeper) log() {
 	s.l.cfg.Log.Info("swept orphans", zap.Uint32("session", uint32(s.writer.ID)), zap.Bool("job", s.writer.Job),
 		zap.Int("objects", s.count), zap.Int64("bytes", s.bytes),
 		zap.Int("left", s.kept), zap.Int("uploads_aborted", s.aborted), zap.Strings("keys", s.keys))
+}
+
+// deleteSome deletes objects and returns the errors of those that the store refused to delete. err is the whole request's: any of the
+// objects may be left.
+func deleteSome(ctx context.Context, b objstore.Bucket, keys []string) (failed map[string]error, err error) {
+	err = b.Delete(ctx, keys)
+	if refused := new(objstore.DeleteError); errors.As(err, &refused) {
+		return refused.Failed, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("delete %d objects: %w", len(keys), err)
+	}
+	return nil, nil
 }

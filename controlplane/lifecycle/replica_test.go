@@ -32,7 +32,7 @@ func TestReplica_GarbageGoesWithoutTraffic(t *testing.T) {
 			log, _, err := store.Open(name, metalog.Config{})
 			require.NoError(t, err)
 			work, err := lifecycle.New(lifecycle.Config{
-				Bucket: bucket, BundlePrefix: prefix,
+				Deleter: &agents{bucket: bucket}, Bucket: bucket, BundlePrefix: prefix,
 			})
 			require.NoError(t, err)
 			owned := make(chan *owner.Owner, 1)

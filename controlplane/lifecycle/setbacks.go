@@ -68,8 +68,8 @@ func (s setbacks[K]) oldest(now time.Time) (age time.Duration) {
 	return age
 }
 
-// logRefused logs an object that the store did not delete.
-func (l *Lifecycle) logRefused(key string, err error) {
-	l.cfg.Log.Warn("object cannot be deleted, it is tried again", zap.String("key", key), zap.Error(err),
-		zap.String("check", "legal hold or retention lock of the object; permission of the control plane to delete under this key (docs/setup.md)"))
+// logRefused logs an object that the store did not delete. by needs the permission to delete it.
+func (l *Lifecycle) logRefused(object zap.Field, err error, by string) {
+	l.cfg.Log.Warn("object cannot be deleted, it is tried again", object, zap.Error(err),
+		zap.String("check", "legal hold or retention lock of the object; permission of "+by+" to delete bundles (docs/setup.md)"))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/freshet-io/freshet/agent/errand"
 	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/controlplane/owner"
@@ -223,6 +224,11 @@ func (o *tenure) Give(runner, n id.Session, plan []byte, last bool) bool {
 
 func (o *tenure) Cancel(id.Session, id.Session) {}
 
+// deleter deletes bundles as an agent does.
+func deleter(bucket objstore.Bucket) lifecycle.Deleter {
+	return errand.Bundles{Bucket: bucket, Prefix: func() string { return prefix }}
+}
+
 // own ends the owner there is and begins another.
 func (w *world) own() {
 	w.t.Helper()
@@ -233,7 +239,7 @@ func (w *world) own() {
 		DeadBytes: 500,
 	}})
 	require.NoError(w.t, err)
-	l, err := lifecycle.New(lifecycle.Config{Bucket: w.bucket, BundlePrefix: prefix, Registerer: prometheus.NewRegistry(), Settings: lifecycle.Settings{
+	l, err := lifecycle.New(lifecycle.Config{Deleter: deleter(w.bucket), Bucket: w.bucket, BundlePrefix: prefix, Registerer: prometheus.NewRegistry(), Settings: lifecycle.Settings{
 		RetentionCheck: retentionCheck, GarbageCheck: garbageCheck,
 	}})
 	require.NoError(w.t, err)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/freshet-io/freshet/agent"
 	"github.com/freshet-io/freshet/controlplane/job"
+	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	controlload "github.com/freshet-io/freshet/controlplane/load"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
@@ -49,8 +50,10 @@ type options struct {
 	patient bool
 	work    *work // what runs beside owners; nil: nothing does
 	replica func(*replica.Config)
-	agent   func(*agent.Config)
-	jobs    *job.Settings // of background jobs; nil: none are planned
+	// lifecycle adds retention, garbage and sweeps to a replica; agents delete for it. nil: see work.
+	lifecycle func(*replica.Config, lifecycle.Deleter)
+	agent     func(*agent.Config)
+	jobs      *job.Settings // of background jobs; nil: none are planned
 	// zoneWriters plans who writes in a zone; nil: what the product does.
 	zoneWriters func(*controlload.Table, session.ZoneAgents) session.ZoneWriters
 

@@ -53,14 +53,21 @@ func (b drivenBucket) List(ctx context.Context, prefix, startAfter string, limit
 // newLivingCluster is a cluster with retention, garbage and sweeps, whose time is the clock's.
 func newLivingCluster(t *testing.T, clock *driven) *cluster {
 	t.Helper()
+	return newLivingClusterBehind(t, clock, func(b objstore.Bucket) objstore.Bucket { return b })
+}
+
+// newLivingClusterBehind is newLivingCluster whose control planes see the store through guard.
+func newLivingClusterBehind(t *testing.T, clock *driven, guard func(objstore.Bucket) objstore.Bucket) *cluster {
+	t.Helper()
 	return newCluster(t, options{
 		limits: session.Limits{SessionTimeout: 5 * time.Second},
-		replica: func(cfg *replica.Config) {
+		lifecycle: func(cfg *replica.Config, d lifecycle.Deleter) {
 			cfg.Owner.Now, cfg.Tick = clock.now, 50*time.Millisecond
 			cfg.SnapshotInterval, cfg.SnapshotPoll = 100*time.Millisecond, 50*time.Millisecond
+			guarded := guard(cfg.Bucket)
 			work, err := lifecycle.New(lifecycle.Config{
 				Settings: lifecycle.Settings{RetentionCheck: 100 * time.Millisecond, GarbageCheck: 100 * time.Millisecond},
-				Bucket:   drivenBucket{cfg.Bucket, clock}, BundlePrefix: bundlePrefix, Log: cfg.Logger,
+				Deleter:  d, Bucket: drivenBucket{guarded, clock}, BundlePrefix: bundlePrefix, Log: cfg.Logger,
 			})
 			require.NoError(t, err)
 			cfg.Beside = func(ctx context.Context, tn replica.Tenure) {
@@ -250,7 +257,11 @@ func TestLifecycle_NothingLeaks(t *testing.T) {
 	clock.advance(2 * time.Hour)
 	c.awaitEmpty("the purge")
 	clock.advance(20 * time.Minute)
+	require.NotEmpty(t, c.bundles(), "no agent deletes them")
+	deleter := c.startAgent()
 	c.await("an empty bucket", func() bool { return len(c.bundles()) == 0 })
+	deleter.stop()
+	clock.advance(25 * time.Hour)
 	c.await("empty tables", func() (empty bool) {
 		c.state(func(s *metadata.State) {
 			empty = s.Load() == metadata.Load{}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/admin"
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/errand"
 	"github.com/freshet-io/freshet/controlplane/group"
 	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/keys"
@@ -92,6 +93,8 @@ func (c *cluster) startReplica(name string) *controlPlane {
 		planner := zonewriter.New(zonewriter.Config{Log: log})
 		sides.NewZoneWriters = func(l *controlload.Table, a session.ZoneAgents) session.ZoneWriters { return planner.Tenure(l, a) }
 	}
+	errands := errand.New(errand.Config{Log: log})
+	sides.NewErrands = func(a session.ErrandAgents) session.Errands { return errands.Tenure(a) }
 	sessions := session.NewCluster(sides)
 	sessions.SetPeerSecret(peerSecret)
 	cfg := replica.Config{
@@ -102,7 +105,10 @@ func (c *cluster) startReplica(name string) *controlPlane {
 		},
 		Poll: 50 * time.Millisecond, Logger: log,
 	}
-	c.opts.work.join(c, &cfg)
+	c.opts.work.join(c, &cfg, errands)
+	if c.opts.lifecycle != nil {
+		c.opts.lifecycle(&cfg, errands)
+	}
 	if c.opts.replica != nil {
 		c.opts.replica(&cfg)
 	}

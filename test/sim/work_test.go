@@ -88,12 +88,12 @@ func (w *work) registry() prometheus.Registerer {
 	return r
 }
 
-func (w *work) join(c *cluster, cfg *replica.Config) {
+func (w *work) join(c *cluster, cfg *replica.Config, d lifecycle.Deleter) {
 	if w == nil {
 		return
 	}
 	l, err := lifecycle.New(lifecycle.Config{
-		Settings: w.lifecycle, Bucket: fast{c.objects, w}, BundlePrefix: bundlePrefix, Log: c.logger,
+		Settings: w.lifecycle, Deleter: d, Bucket: fast{c.objects, w}, BundlePrefix: bundlePrefix, Log: c.logger,
 	})
 	require.NoError(c.t, err)
 	cfg.Owner.Now, cfg.MaxSkew, cfg.Tick = w.now, 1000*time.Hour, 300*time.Millisecond

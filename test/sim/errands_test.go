@@ -1,0 +1,67 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/objstore"
+)
+
+// sealed is a bucket in which bundles cannot be deleted.
+type sealed struct {
+	objstore.Bucket
+	refused *atomic.Int64 // deletions of bundles
+}
+
+func (s sealed) Delete(ctx context.Context, keys []string) error {
+	for _, key := range keys {
+		if strings.HasPrefix(key, bundlePrefix) {
+			s.refused.Add(1)
+			return errors.New("the control plane deletes a bundle")
+		}
+	}
+	return s.Bucket.Delete(ctx, keys)
+}
+
+// Agents delete the objects of a deleted topic: the control planes cannot.
+func TestErrands_AgentsDeleteBundles(t *testing.T) {
+	t.Parallel()
+	clock, refused := &driven{}, new(atomic.Int64)
+	c := newLivingClusterBehind(t, clock, func(b objstore.Bucket) objstore.Bucket { return sealed{b, refused} })
+	c.createTopic("t", 1)
+	client := c.pinned(c.agents[0])
+	defer client.Close()
+	for n := range 5 {
+		produceLines(t, client, "t", n, n+1)
+	}
+	require.NotEmpty(t, c.bundles())
+	c.propose(&metadata.DeleteTopic{ID: c.topicID("t")})
+	c.await("the bundles to be dead", func() bool { return c.dead() == len(c.bundles()) })
+	clock.advance(20 * time.Minute)
+	c.await("an empty bucket", func() bool { return len(c.bundles()) == 0 })
+	require.Zero(t, refused.Load())
+	deleted := 0.0
+	for _, a := range c.agents {
+		deleted += a.metric("freshet_agent_deleted_bundles_total")
+	}
+	require.GreaterOrEqual(t, deleted, 5.0)
+	c.await("no dead bundles", func() bool { return c.dead() == 0 })
+}
+
+// dead returns the number of dead bundles.
+func (c *cluster) dead() (n int) {
+	c.t.Helper()
+	c.state(func(s *metadata.State) {
+		for range s.DeadBundles() {
+			n++
+		}
+	})
+	return n
+}
