@@ -11,7 +11,7 @@ resource "aws_iam_role_policy" "agent" {
     Statement = [
       {
         Effect   = "Allow"
-        Action   = ["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"]
+        Action   = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
         Resource = "${local.bucket_arn}/${var.prefix}/*"
       },
       # IfExists: HEAD of the bucket, and 404 for an absent object, need the right without a prefix.
