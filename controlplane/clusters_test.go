@@ -3,6 +3,8 @@ package controlplane_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -188,5 +190,44 @@ func TestControlPlane_StateBucket(t *testing.T) {
 
 	r = startAs(t, etcd, records, "r1", with(records, state))
 	require.Eventually(t, func() bool { return r.Ready() == nil }, time.Minute, 10*time.Millisecond)
+	r.stop(t)
+}
+
+// TestControlPlane_ManyClusters: virtual clusters that come at once are all served, and leave no goroutine, metric or peer secret when they go.
+func TestControlPlane_ManyClusters(t *testing.T) {
+	const many = 60
+	etcd, bucket := startEtcd(t), mem.New()
+	r := start(t, etcd, bucket, "r1")
+	require.Eventually(t, func() bool { return r.Ready() == nil }, time.Minute, 10*time.Millisecond)
+	series := func() int { return strings.Count(r.get(t, "/metrics"), "\n") }
+	series()
+	goroutines, lines := runtime.NumGoroutine(), series()
+
+	d := directory.Directory{Client: etcd.Client(), Prefix: etcdlog.DefaultPrefix}
+	began := time.Now()
+	var ids []string
+	for i := range many {
+		spec := &directory.Spec{ID: id.NewCluster(), Name: fmt.Sprintf("vc-%d", i), State: directory.Active, DefaultPartitions: 1}
+		require.NoError(t, d.Create(t.Context(), spec))
+		ids = append(ids, spec.ID)
+	}
+	require.Eventually(t, func() bool {
+		ready := 0
+		for _, l := range r.listed(t) {
+			if l.Fault == "" {
+				ready++
+			}
+		}
+		return ready == many+2
+	}, time.Minute, 10*time.Millisecond)
+	t.Logf("%d virtual clusters were ready %v after the first one was created", many, time.Since(began))
+	t.Logf("each takes %d goroutines and %d lines of metrics", (runtime.NumGoroutine()-goroutines)/many, (series()-lines)/many)
+
+	for _, clusterID := range ids {
+		_, err := etcd.Client().Delete(t.Context(), d.SpecKey(clusterID))
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool { return len(r.listed(t)) == 2 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return series() <= lines+5 && runtime.NumGoroutine() <= goroutines+many/2 }, time.Minute, 10*time.Millisecond)
 	r.stop(t)
 }
