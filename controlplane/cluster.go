@@ -300,7 +300,10 @@ var errOtherCluster = errors.New("keys of another cluster")
 func (c *cluster) identify(ctx context.Context) (*stored, error) {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, identifyTimeout)
-		clusterID, err := c.directory.Resolve(attempt, c.spec.Name)
+		clusterID, err := c.spec.ID, error(nil)
+		if !c.spec.Stored {
+			clusterID, err = c.directory.Resolve(attempt, c.spec.Name)
+		}
 		if err == nil && (c.spec.ID == "" || clusterID == c.spec.ID) {
 			c.unfollow, err = c.registry.secrets.follow(attempt, c.directory, clusterID, c.sessions.SetPeerSecret)
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -32,20 +33,22 @@ type clusters struct {
 		sync.RWMutex
 		bySource map[source]*entry
 		byName   map[string]*entry
-		listed   bool // etcd's Specs were read once
-		started  bool // ready returned nil once
+		listed   time.Time // when etcd's Specs were read for the first time, zero before
+		started  bool      // unready returned no error once
 	}
 }
 
 // entry is one virtual cluster. clusters.mu guards all fields that change.
 type entry struct {
 	source
-	spec    *directory.Spec // the newest one, nil if invalid
-	invalid error           // why etcd's newest value is no Spec, or is not served
-	removed bool            // from etcd
-	running *cluster        // of the newest start, nil before the first; it may have stopped
-	fault   error           // of the newest end or failed start
-	changed chan struct{}   // has an element after a change
+	newest  directory.Change // of etcd
+	spec    *directory.Spec  // the newest one, nil if invalid or refused
+	invalid error            // why etcd's newest value is no Spec, or is refused
+	keys    []keys.Entry     // in the keys.Set
+	removed bool             // from etcd
+	running *cluster         // of the newest start, nil before the first; it may have stopped
+	fault   error            // of the newest end or failed start, nil after the next start
+	changed chan struct{}    // has an element after a change
 }
 
 // source is the place of a Spec.
@@ -85,11 +88,14 @@ func (s *clusters) add(spec *directory.Spec) error {
 func (s *clusters) find(name string) *cluster {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if e := s.mu.byName[name]; e != nil {
+	if e := s.mu.byName[name]; e != nil && e.runs(name) {
 		return e.running
 	}
 	return nil
 }
+
+// runs reports whether a cluster of a name was started. After a renaming, the cluster of the former name may still stop.
+func (e *entry) runs(name string) bool { return e.running != nil && e.running.spec.Name == name }
 
 // entries returns all entries in the order of their names, without removed ones, which may be about to stop.
 func (s *clusters) entries() []entry {
@@ -144,22 +150,24 @@ func (s *clusters) served(name string) (*cluster, error) {
 		return nil, session.ErrNotServed
 	case e.spec.State != directory.Active:
 		return nil, fmt.Errorf("is %s: %w", e.spec.State, session.ErrNotServed)
-	case e.running == nil:
+	case !e.runs(name):
 		return nil, cmp.Or(e.fault, errStarts)
 	}
 	return e.running, nil
 }
 
 // unready returns an error for each virtual cluster that keeps the replica from being ready: one of the settings that is not ready, and, while
-// the replica starts, one of etcd that neither is ready nor has failed. The start ends when there is none of either. From then on no virtual
-// cluster of etcd makes the replica unready for the others.
+// the replica starts, one of etcd that neither is ready nor has failed. The start ends when there is none of either, or startWait after the first
+// list. From then on no virtual cluster of etcd makes the replica unready for the others.
 func (s *clusters) unready() []error {
 	s.mu.RLock()
 	started, listed := s.mu.started, s.mu.listed
 	s.mu.RUnlock()
 	var errs []error
-	if !listed {
+	if listed.IsZero() {
 		errs = append(errs, errUnlisted)
+	} else if time.Since(listed) > startWait {
+		started = true
 	}
 	for _, e := range s.entries() {
 		if e.kind == ofEtcd && (started || e.invalid != nil || e.fault != nil) {
@@ -169,13 +177,16 @@ func (s *clusters) unready() []error {
 			errs = append(errs, err)
 		}
 	}
-	if len(errs) == 0 && !started {
+	if len(errs) == 0 {
 		s.mu.Lock()
 		s.mu.started = true
 		s.mu.Unlock()
 	}
 	return errs
 }
+
+// startWait bounds the time for which a replica that starts waits for virtual clusters of etcd.
+const startWait = time.Minute
 
 var errUnlisted = errors.New("virtual clusters in etcd are not read yet")
 
@@ -206,7 +217,7 @@ func (s *clusters) failed(e *entry) error {
 		return e.invalid
 	case e.spec.State != directory.Active:
 		return nil
-	case e.running == nil:
+	case !e.runs(e.name()):
 		return fmt.Errorf("virtual cluster %s: %w", e.name(), cmp.Or(e.fault, errStarts))
 	}
 	return s.ready(e.running)
@@ -240,11 +251,13 @@ func (s *clusters) list() []operator.Listed {
 // Gather implements prometheus.Gatherer. It gathers the metrics of the process and of each virtual cluster that runs.
 func (s *clusters) Gather() ([]*dto.MetricFamily, error) {
 	all := prometheus.Gatherers{s.registry}
-	for _, e := range s.entries() {
-		if e.running != nil {
+	s.mu.RLock()
+	for name, e := range s.mu.byName { // one that stops has lost its name, which another one may have
+		if e.runs(name) {
 			all = append(all, e.running.gathered)
 		}
 	}
+	s.mu.RUnlock()
 	return all.Gather()
 }
 
@@ -257,12 +270,12 @@ var clusterStatesDesc = prometheus.NewDesc("freshet_controlplane_virtual_cluster
 // Describe implements prometheus.Collector.
 func (c clusterStates) Describe(descs chan<- *prometheus.Desc) { descs <- clusterStatesDesc }
 
-// Collect implements prometheus.Collector. A virtual cluster counts as failed from its end until it is ready again.
+// Collect implements prometheus.Collector. A virtual cluster counts as failed from its end until it starts again.
 func (c clusterStates) Collect(metrics chan<- prometheus.Metric) {
 	counts := map[string]int{"failed": 0, string(directory.Active): 0, string(directory.Suspended): 0, string(directory.Deleted): 0}
 	for _, e := range c.entries() {
 		state := "failed"
-		if e.invalid == nil && (e.fault == nil || c.failed(&e) == nil) {
+		if e.invalid == nil && e.fault == nil {
 			state = string(e.spec.State)
 		}
 		counts[state]++

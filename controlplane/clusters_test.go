@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -230,4 +232,43 @@ func TestControlPlane_ManyClusters(t *testing.T) {
 	require.Eventually(t, func() bool { return len(r.listed(t)) == 2 }, time.Minute, 10*time.Millisecond)
 	require.Eventually(t, func() bool { return series() <= lines+5 && runtime.NumGoroutine() <= goroutines+many/2 }, time.Minute, 10*time.Millisecond)
 	r.stop(t)
+}
+
+// TestControlPlane_KeysBeforeTheList: a replica that starts without etcd does not know the keys of etcd's virtual clusters yet.
+func TestControlPlane_KeysBeforeTheList(t *testing.T) {
+	away, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}, Logger: zap.NewNop()})
+	require.NoError(t, err)
+	defer away.Close()
+	r := startAs(t, startEtcd(t), mem.New(), "r1", func(c *controlplane.Config) { c.Etcd = away })
+	defer r.cancel()
+	_, err = locate(t, r, "k1")
+	require.NotEqual(t, codes.Unauthenticated, status.Code(err))
+	_, err = locate(t, r, "a key of a virtual cluster in etcd")
+	require.Equal(t, codes.Unavailable, status.Code(err), "agents end after 30 s of this answer: %v", err)
+}
+
+// TestControlPlane_StoresNoIDForSpecs: a Spec whose name has no id in etcd, as after a rename, or after its removal from a replica that lags.
+func TestControlPlane_StoresNoIDForSpecs(t *testing.T) {
+	etcd := startEtcd(t)
+	d := directory.Directory{Client: etcd.Client(), Prefix: etcdlog.DefaultPrefix}
+	spec := &directory.Spec{ID: id.NewCluster(), Name: "orders", State: directory.Active, DefaultPartitions: 1}
+	require.NoError(t, d.Create(t.Context(), spec))
+	r := startAs(t, etcd, mem.New(), "r1", nil)
+	defer r.stop(t)
+	require.Eventually(t, func() bool { return r.Owned("orders") }, time.Minute, 10*time.Millisecond)
+	const value = `{"version":1,"name":"renamed","state":"active","default_partitions":1}`
+	_, err := etcd.Client().Put(t.Context(), d.SpecKey(spec.ID), value)
+	require.NoError(t, err)
+	var stored string
+	require.Eventually(t, func() bool {
+		found, err := etcd.Client().Get(t.Context(), etcdlog.DefaultPrefix+"/+clusters/renamed")
+		require.NoError(t, err)
+		for _, kv := range found.Kvs {
+			stored = string(kv.Value)
+		}
+		return stored != "" || r.Owned("renamed")
+	}, time.Minute, 10*time.Millisecond)
+	t.Log(r.listed(t)["renamed"].Fault)
+	require.Contains(t, []string{"", spec.ID}, stored, "the replica has stored another id for the name for good")
+	require.True(t, r.Owned("renamed"))
 }

@@ -151,6 +151,7 @@ func operatorOpens(set *keys.Set) func(virtualCluster, key string, readOnly bool
 // loadKeys returns the Set with the keys in the settings and files.
 func (c *ControlPlane) loadKeys() (*keys.Set, error) {
 	set := keys.NewSet()
+	set.SetPartial(true) // until the reconciler has read etcd
 	if err := set.Replace("settings", c.cfg.keys()); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,12 +13,17 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/directory"
+	"github.com/freshet-io/freshet/controlplane/keys"
+	"github.com/freshet-io/freshet/internal/accesskey"
 )
 
-// Pauses before a virtual cluster that has ended with an error starts again. A run longer than maxRestartPause ends the growth.
 const (
+	// restartPause and maxRestartPause bound the pause before a virtual cluster that has ended with an error starts again. A run longer than
+	// maxRestartPause ends the growth.
 	restartPause    = 5 * time.Second
 	maxRestartPause = time.Minute
+	// settlePause is the time between two looks whether refused Specs can be served.
+	settlePause = 5 * time.Second
 )
 
 // reconciler runs the virtual clusters according to their Specs. Each has a goroutine, so none waits for another.
@@ -29,8 +35,8 @@ type reconciler struct {
 	ended   chan error // has an element once no virtual cluster is left
 }
 
-// reconcile runs the virtual clusters until ctx ends. watch follows the Specs in etcd. If every virtual cluster has ended with an error, none
-// has become ready since, and none comes from etcd, reconcile returns the errors: the process ends, and its supervisor starts it again.
+// reconcile runs the virtual clusters until ctx ends. watch follows the Specs in etcd. If all virtual clusters of the settings have ended with an
+// error, and etcd has none, reconcile returns the errors: the process ends, and its supervisor starts it again.
 func (s *clusters) reconcile(
 	ctx context.Context, watch func(context.Context, func([]directory.Change)), run func(context.Context, *cluster) error,
 ) error {
@@ -42,6 +48,7 @@ func (s *clusters) reconcile(
 	}
 	s.mu.RUnlock()
 	r.running.Go(func() { watch(ctx, r.apply) })
+	r.running.Go(r.resettle)
 	var err error
 	select {
 	case <-ctx.Done():
@@ -56,76 +63,159 @@ func (s *clusters) reconcile(
 func (r *reconciler) apply(changes []directory.Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mu.listed = true
 	for _, c := range changes {
-		r.applyOne(c)
+		from := source{ofEtcd, c.ID}
+		e := r.mu.bySource[from]
+		if e == nil {
+			e = &entry{source: from, changed: make(chan struct{}, 1)}
+			r.mu.bySource[from] = e
+			r.running.Go(func() { r.keep(e) })
+		}
+		e.newest, e.removed = c, c.Spec == nil && c.Fault == nil
+	}
+	r.settle()
+	if r.mu.listed.IsZero() {
+		r.mu.listed = time.Now()
+		r.keys.SetPartial(false)
 	}
 }
 
-func (r *reconciler) applyOne(c directory.Change) {
-	from := source{ofEtcd, c.ID}
-	e := r.mu.bySource[from]
-	fresh := e == nil
-	if fresh {
-		if c.Spec == nil && c.Fault == nil {
+// resettle settles again and again until ctx ends, since a key that a Spec was refused for can leave the settings' files.
+func (r *reconciler) resettle() {
+	tick := time.NewTicker(settlePause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.ctx.Done():
 			return
+		case <-tick.C:
 		}
-		e = &entry{source: from, changed: make(chan struct{}, 1)}
-		r.mu.bySource[from] = e
-	}
-	if e.spec != nil && r.mu.byName[e.spec.Name] == e {
-		delete(r.mu.byName, e.spec.Name)
-	}
-	e.spec, e.invalid, e.removed = c.Spec, c.Fault, c.Spec == nil && c.Fault == nil
-	if e.spec != nil {
-		e.invalid = r.admit(e)
-	}
-	if err := r.changeKeys(e); err != nil {
-		e.invalid = err
-	}
-	if e.invalid != nil {
-		if e.spec != nil {
-			e.invalid = fmt.Errorf("virtual cluster %s with cluster id %s: %w", e.spec.Name, c.ID, e.invalid)
+		r.mu.Lock()
+		for _, e := range r.mu.bySource {
+			if e.invalid != nil && e.newest.Spec != nil {
+				r.settle()
+				break
+			}
 		}
-		e.spec = nil
-		r.log.Error("virtual cluster is not served", zap.Error(e.invalid))
-	} else if e.spec != nil {
-		r.mu.byName[e.spec.Name] = e
+		r.mu.Unlock()
+	}
+}
+
+// settle decides which Specs of etcd are served, and with which keys. If two have one name or key, the one that was created first is served, so
+// all replicas decide alike. It costs all Specs and their keys. Called with mu held.
+func (r *reconciler) settle() {
+	var all []*entry
+	for _, e := range r.mu.bySource {
+		if e.kind == ofEtcd {
+			all = append(all, e)
+		}
+	}
+	slices.SortFunc(all, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(a.newest.Created, b.newest.Created), strings.Compare(a.key, b.key))
+	})
+	names, holders := map[string]*entry{}, map[accesskey.Hash]*entry{}
+	for name, e := range r.mu.byName {
+		if e.kind == ofSettings {
+			names[name] = e
+		}
+	}
+	refusals := map[*entry]error{}
+	for _, e := range all {
+		if refusals[e] = admit(e, names, holders); refusals[e] == nil && e.newest.Spec != nil {
+			names[e.newest.Spec.Name] = e
+			for _, k := range e.newest.Spec.Keys {
+				holders[k.Hash] = e
+			}
+		}
+	}
+	for _, e := range all { // a key that moves leaves its holder first
+		r.keepKeys(e, refusals[e])
+	}
+	for _, e := range all {
+		if refusals[e] == nil && e.newest.Spec != nil {
+			refusals[e] = r.addKeys(e)
+		}
+		if refusals[e] != nil && e.newest.Spec != nil && names[e.newest.Spec.Name] == e {
+			delete(names, e.newest.Spec.Name)
+		}
+		r.decide(e, refusals[e])
+	}
+	r.mu.byName = names
+}
+
+// admit returns the reason for which a Spec is not served beside the older Specs, or nil.
+func admit(e *entry, names map[string]*entry, holders map[accesskey.Hash]*entry) error {
+	s := e.newest.Spec
+	if s == nil {
+		return e.newest.Fault
+	}
+	if other := names[s.Name]; other != nil {
+		if other.kind == ofSettings {
+			return errInSettings
+		}
+		return directory.ErrNameTaken
+	}
+	for _, k := range s.Keys {
+		if other := holders[k.Hash]; other != nil {
+			return fmt.Errorf("key with SHA-256 %s... is also a key of virtual cluster %s: %w", k.Hash, other.newest.Spec.Name, keys.ErrTaken)
+		}
+	}
+	return nil
+}
+
+var errInSettings = errors.New("--virtual-cluster names it too, and these settings hold")
+
+// keepKeys withdraws the keys that the newest Spec does not have, or all if it is refused.
+func (r *reconciler) keepKeys(e *entry, refused error) {
+	var kept []keys.Entry
+	if refused == nil && e.newest.Spec != nil {
+		next := e.newest.Spec.Entries()
+		kept = slices.DeleteFunc(slices.Clone(e.keys), func(k keys.Entry) bool { return !slices.Contains(next, k) })
+	}
+	if len(kept) < len(e.keys) {
+		_ = r.keys.Replace(e.origin(), kept) // fewer keys never clash
+		e.keys = kept
+	}
+}
+
+// addKeys adds the keys of the newest Spec. After an error, the virtual cluster has none.
+func (r *reconciler) addKeys(e *entry) error {
+	next := e.newest.Spec.Entries()
+	if slices.Equal(next, e.keys) {
+		return nil
+	}
+	if err := r.keys.Replace(e.origin(), next); err != nil {
+		r.keepKeys(e, err)
+		return err
+	}
+	e.keys = next
+	return nil
+}
+
+// origin is the name of the keys' source.
+func (e *entry) origin() string { return "cluster id " + e.key }
+
+// decide makes the newest Spec the one to run, or none if it is refused, and notifies keep of a change.
+func (r *reconciler) decide(e *entry, refused error) {
+	spec := e.newest.Spec
+	if refused != nil {
+		if spec != nil {
+			refused = fmt.Errorf("virtual cluster %s with cluster id %s: %w", spec.Name, e.key, refused)
+		}
+		if e.invalid == nil || e.invalid.Error() != refused.Error() {
+			r.log.Error("virtual cluster is not served", zap.Error(refused))
+		}
+		spec = nil
+	}
+	changed := spec != e.spec || e.removed
+	e.spec, e.invalid = spec, refused
+	if !changed {
+		return
 	}
 	select {
 	case e.changed <- struct{}{}:
 	default:
 	}
-	if fresh {
-		r.running.Go(func() { r.keep(e) })
-	}
-}
-
-// admit returns an error for a Spec whose name another virtual cluster has.
-func (r *reconciler) admit(e *entry) error {
-	switch other := r.mu.byName[e.spec.Name]; {
-	case other == nil:
-		return nil
-	case other.kind == ofSettings:
-		return errInSettings
-	}
-	return directory.ErrNameTaken
-}
-
-var errInSettings = errors.New("--virtual-cluster names it too, and these settings hold")
-
-// changeKeys makes the keys of the newest Spec those of the virtual cluster. An invalid one has none, nor has one for which changeKeys returns
-// an error.
-func (r *reconciler) changeKeys(e *entry) error {
-	from := "cluster id " + e.key
-	if e.spec == nil || e.invalid != nil {
-		return r.keys.Replace(from, nil)
-	}
-	err := r.keys.Replace(from, e.spec.Entries())
-	if err != nil {
-		err = errors.Join(err, r.keys.Replace(from, nil))
-	}
-	return err
 }
 
 // keep runs one virtual cluster according to its newest Spec, until that is removed or ctx ends.
@@ -189,6 +279,10 @@ func (r *reconciler) serve(e *entry, spec *directory.Spec) error {
 	for {
 		select {
 		case err := <-ended:
+			if next := r.newest(e); err != nil && (next == nil || !next.SameButKeys(spec)) {
+				r.log.Warn("virtual cluster has ended while its description changed", zap.String("virtual_cluster", spec.Name), zap.Error(err))
+				return nil
+			}
 			return err
 		case <-e.changed:
 			if next := r.newest(e); next == nil || !next.SameButKeys(spec) {
@@ -220,7 +314,7 @@ func (r *reconciler) built(e *entry, spec *directory.Spec) (*cluster, error) {
 	built.began.Store(true)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e.running = built
+	e.running, e.fault = built, nil
 	return built, nil
 }
 
@@ -231,7 +325,7 @@ func (r *reconciler) note(e *entry, err error) {
 	e.fault = err
 	var ended []*entry
 	for _, other := range r.mu.bySource {
-		if other.kind == ofEtcd || other.fault == nil || r.ready(other.running) == nil {
+		if r.mu.listed.IsZero() || other.kind == ofEtcd || other.fault == nil {
 			r.log.Error("virtual cluster has ended and starts again after a pause", zap.String("virtual_cluster", e.name()), zap.Error(err))
 			return
 		}

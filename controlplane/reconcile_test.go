@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -293,5 +294,180 @@ func TestReconcile_EndsWithoutAny(t *testing.T) {
 		require.Equal(t, 1, b.alive("other"))
 		b.stop()
 		require.NoError(t, <-b.ended)
+	})
+}
+
+// TestReconcile_RecreatedInOneList: Watch lists after a break, and the removal of the former owner of name and key comes last.
+func TestReconcile_RecreatedInOneList(t *testing.T) {
+	reconciling(t, []string{"one"}, nil, func(b *bench) {
+		b.change(specOf("id2", "two", directory.Active, "k"))
+		b.change(specOf("id3", "two", directory.Active, "k"), directory.Change{ID: "id2"})
+		b.pass(10 * time.Minute)
+		require.Equal(t, 1, b.alive("two"), b.list())
+	})
+}
+
+// TestReconcile_MovedKeyInOneList: a key leaves a virtual cluster and comes to one that the list has earlier.
+func TestReconcile_MovedKeyInOneList(t *testing.T) {
+	reconciling(t, []string{"one"}, nil, func(b *bench) {
+		b.change(specOf("id2", "two", directory.Active, "l"), specOf("id3", "three", directory.Active, "k", "m"))
+		b.change(specOf("id2", "two", directory.Active, "l", "k"), specOf("id3", "three", directory.Active, "m"))
+		b.pass(10 * time.Minute)
+		require.Equal(t, 1, b.alive("two"), b.list())
+		require.NotNil(t, b.s.keys.Grant("l"))
+	})
+}
+
+// TestReconcile_FreedLater: name and key become free after the Spec that needs them has come.
+func TestReconcile_FreedLater(t *testing.T) {
+	reconciling(t, []string{"one"}, nil, func(b *bench) {
+		b.change(specOf("id2", "two", directory.Active, "k"))
+		b.change(specOf("id3", "two", directory.Active, "l"), specOf("id4", "four", directory.Active, "k"))
+		b.change(directory.Change{ID: "id2"})
+		b.pass(10 * time.Minute)
+		require.Equal(t, 1, b.alive("two"), b.list())
+		require.Equal(t, 1, b.alive("four"), b.list())
+	})
+}
+
+// TestReconcile_TwoReplicasAgree: one replica follows the changes, another one starts later and lists them.
+func TestReconcile_TwoReplicasAgree(t *testing.T) {
+	var opens []string
+	reconciling(t, []string{"one"}, nil, func(b *bench) {
+		b.change(specOf("id9", "nine", directory.Active, "k"))
+		b.change(specOf("id1", "first", directory.Active, "k"))
+		opens = append(opens, b.s.keys.Grant("k").VirtualCluster)
+	})
+	reconciling(t, []string{"one"}, nil, func(b *bench) {
+		b.change(specOf("id1", "first", directory.Active, "k"), specOf("id9", "nine", directory.Active, "k"))
+		opens = append(opens, b.s.keys.Grant("k").VirtualCluster)
+	})
+	require.Equal(t, opens[0], opens[1], "one key opens different virtual clusters on two replicas")
+}
+
+// TestReconcile_EndsBeforeTheList: all of the settings fail before the first list of etcd.
+func TestReconcile_EndsBeforeTheList(t *testing.T) {
+	reconciling(t, []string{"one"}, map[string]error{"one": errBroken}, func(b *bench) {
+		b.pass(2 * time.Second)
+		require.Empty(t, b.ended, "etcd may have virtual clusters")
+	})
+}
+
+// custom runs fn beside a reconciler with functions for ready and run.
+func custom(t *testing.T, names []string, ready func(*cluster) error, run func(context.Context, *cluster) error,
+	fn func(t *testing.T, s *clusters, apply func(...directory.Change), ended chan error),
+) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		build := func(spec *directory.Spec) (*cluster, error) {
+			c := &cluster{spec: spec, gathered: prometheus.NewRegistry(), sessions: session.NewCluster(session.ClusterConfig{Name: spec.Name})}
+			c.gathered.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "gauge", Help: "h", ConstLabels: prometheus.Labels{"virtual_cluster": spec.Name}}))
+			return c, nil
+		}
+		s := newClusters(build, ready, keys.NewSet(), prometheus.NewRegistry(), zap.NewNop())
+		for _, name := range names {
+			require.NoError(t, s.add(&directory.Spec{Name: name, State: directory.Active}))
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		var apply func([]directory.Change)
+		ended := make(chan error, 1)
+		go func() {
+			ended <- s.reconcile(ctx, func(ctx context.Context, a func([]directory.Change)) { apply = a; <-ctx.Done() }, run)
+		}()
+		defer func() {
+			stop()
+			time.Sleep(time.Minute) // sleeps: for runs that end slowly
+		}()
+		synctest.Wait()
+		fn(t, s, func(all ...directory.Change) { apply(all); synctest.Wait() }, ended)
+	})
+}
+
+// TestReconcile_OldFaultCounts: one failed an hour ago and was ready since. It has no owner for a moment while two fails for the first time.
+func TestReconcile_OldFaultCounts(t *testing.T) {
+	var ownerless, brokenTwo atomic.Bool
+	var starts atomic.Int64
+	ready := func(c *cluster) error {
+		if stopped := c.stopped.Load(); stopped != nil {
+			return *stopped
+		}
+		if c.spec.Name == "one" && ownerless.Load() {
+			return errNoOwner
+		}
+		return nil
+	}
+	run := func(ctx context.Context, c *cluster) error {
+		if c.spec.Name == "one" && starts.Add(1) == 1 {
+			c.stopped.Store(&errBroken)
+			return errBroken
+		}
+		for ctx.Err() == nil {
+			time.Sleep(time.Second) // sleeps: the clock is fake
+			if c.spec.Name == "two" && brokenTwo.Load() {
+				c.stopped.Store(&errBroken)
+				return errBroken
+			}
+		}
+		return nil
+	}
+	custom(t, []string{"one", "two"}, ready, run, func(t *testing.T, s *clusters, apply func(...directory.Change), ended chan error) {
+		t.Helper()
+		apply()
+		time.Sleep(time.Hour) // sleeps: the clock is fake
+		require.Empty(t, s.unready())
+		ownerless.Store(true)
+		brokenTwo.Store(true)
+		time.Sleep(2 * time.Second) // sleeps: the clock is fake
+		synctest.Wait()
+		require.Empty(t, ended, "one runs for an hour, and the process ends")
+	})
+}
+
+// TestReconcile_ChangedWhileItFails: a Spec changes while its virtual cluster, which has failed, stops.
+func TestReconcile_ChangedWhileItFails(t *testing.T) {
+	var starts atomic.Int64
+	run := func(ctx context.Context, c *cluster) error {
+		if c.spec.Name != "two" {
+			<-ctx.Done()
+			return nil
+		}
+		if starts.Add(1) > 1 {
+			<-ctx.Done()
+			return nil
+		}
+		time.Sleep(2 * time.Second) // sleeps: it fails after a second, and takes a second to hand over
+		c.stopped.Store(&errBroken)
+		return errBroken
+	}
+	custom(t, []string{"one"}, func(*cluster) error { return nil }, run, func(t *testing.T, s *clusters, apply func(...directory.Change), _ chan error) {
+		t.Helper()
+		apply(specOf("id2", "two", directory.Active))
+		time.Sleep(1500 * time.Millisecond) // sleeps: the clock is fake
+		limited := specOf("id2", "two", directory.Active)
+		limited.Spec.DefaultPartitions = 3
+		apply(limited)
+		time.Sleep(time.Second) // sleeps: the clock is fake
+		synctest.Wait()
+		require.Equal(t, int64(2), starts.Load(), "the changed Spec waits for the pause of the former")
+	})
+}
+
+// TestReconcile_MetricsOfAnInheritedName: a virtual cluster whose newest value is invalid stops slowly, and another one has its name.
+func TestReconcile_MetricsOfAnInheritedName(t *testing.T) {
+	run := func(ctx context.Context, c *cluster) error {
+		<-ctx.Done()
+		if c.spec.ID == "id2" {
+			time.Sleep(10 * time.Second) // sleeps: it hands over
+		}
+		return nil
+	}
+	custom(t, []string{"one"}, func(*cluster) error { return nil }, run, func(t *testing.T, s *clusters, apply func(...directory.Change), _ chan error) {
+		t.Helper()
+		apply(specOf("id2", "two", directory.Active))
+		apply(directory.Change{ID: "id2", Fault: directory.ErrNewer})
+		apply(specOf("id3", "two", directory.Active))
+		_, err := s.Gather()
+		time.Sleep(time.Minute) // sleeps: the clock is fake
+		require.NoError(t, err, "/metrics of the whole process answers 500")
 	})
 }

@@ -5,7 +5,8 @@
 //	+specs/<cluster id>   a Spec, as JSON of at most 64 KiB (testdata/spec.golden)
 //	+peers/<cluster id>   the secret by which the agents of the cluster know each other: 52 characters, A to Z and 2 to 7
 //
-// Create stores a name and its Spec together, so names are unique over both sources.
+// Create stores a name and its Spec together, so names are unique over both sources. Keys are not compared with those of other Specs. A reader
+// that finds one name or key in two Specs serves the one that was created first.
 //
 // All other data of a virtual cluster is stored under its id, in etcd and in the bucket. The name is for people alone. A new cluster
 // never finds data of an earlier one of its name.

@@ -42,6 +42,8 @@ const (
 type Spec struct {
 	// ID is the cluster id. In the settings it is the one in the keys, or "" if no key has one.
 	ID string
+	// Stored reports whether the Spec is etcd's, which has the ID in its key.
+	Stored bool
 	// Name is unique. 1 to 249 characters of a-z A-Z 0-9 . _ -
 	Name  string
 	State State
@@ -174,7 +176,7 @@ func decode(clusterID string, value []byte) (*Spec, error) {
 	if _, err := strict.Token(); !errors.Is(err, io.EOF) {
 		return fault("text behind the JSON object")
 	}
-	s := &Spec{ID: clusterID, Name: r.Name, State: r.State, Memory: cmp.Or(r.Memory, DefaultMemory), DefaultPartitions: r.DefaultPartitions}
+	s := &Spec{ID: clusterID, Stored: true, Name: r.Name, State: r.State, Memory: cmp.Or(r.Memory, DefaultMemory), DefaultPartitions: r.DefaultPartitions}
 	switch {
 	case r.Version != specVersion:
 		return fault("version %d", r.Version)
@@ -189,12 +191,17 @@ func decode(clusterID string, value []byte) (*Spec, error) {
 	case len(r.Keys) > MaxSpecKeys:
 		return fault("%d keys, limit %d", len(r.Keys), MaxSpecKeys)
 	}
+	known := map[accesskey.Hash]bool{}
 	for i, k := range r.Keys {
 		hash, ok := accesskey.ParseHash(k.SHA256)
 		kind := keyKinds[k.Kind]
 		if !ok || kind == 0 || hash == accesskey.HashOf("") {
 			return fault("key %d: want a kind, agent or read-only, and the SHA-256 of a key in 64 hexadecimal digits", i+1)
 		}
+		if known[hash] {
+			return fault("key %d is there twice", i+1)
+		}
+		known[hash] = true
 		s.Keys = append(s.Keys, Key{Hash: hash, Kind: kind})
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Limits)) {

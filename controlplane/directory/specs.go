@@ -89,9 +89,10 @@ func (d Directory) Update(ctx context.Context, s *Spec, revision int64) error {
 
 // Change is a new Spec of a cluster id. Exactly one of Spec and Fault is set, or none if the Spec was removed.
 type Change struct {
-	ID    string // the end of the key in etcd, which may be no cluster id
-	Spec  *Spec
-	Fault error // ErrSpec or ErrNewer, with the key
+	ID      string // the end of the key in etcd, which may be no cluster id
+	Created int64  // etcd's revision at which the Spec was created, 0 if it was removed
+	Spec    *Spec
+	Fault   error // ErrSpec or ErrNewer, with the key
 }
 
 // Bounds of Watch.
@@ -165,7 +166,7 @@ func (w *watcher) follow(ctx context.Context) (followed bool, err error) {
 
 // list applies the difference between the known Specs and those in etcd, and returns the revision of the latter.
 func (w *watcher) list(ctx context.Context) (revision int64, err error) {
-	var changes []Change
+	var changes, removals []Change
 	next := map[string]int64{}
 	from, end := w.specPrefix(), clientv3.GetPrefixRangeEnd(w.specPrefix())
 	for {
@@ -189,10 +190,10 @@ func (w *watcher) list(ctx context.Context) (revision int64, err error) {
 	}
 	for clusterID := range w.known {
 		if _, ok := next[clusterID]; !ok {
-			changes = append(changes, Change{ID: clusterID})
+			removals = append(removals, Change{ID: clusterID})
 		}
 	}
-	if w.known == nil || len(changes) > 0 {
+	if changes = append(removals, changes...); w.known == nil || len(changes) > 0 {
 		w.apply(changes)
 	}
 	w.known = next
@@ -201,7 +202,7 @@ func (w *watcher) list(ctx context.Context) (revision int64, err error) {
 
 // change returns the change to a key's value.
 func (w *watcher) change(kv *mvccpb.KeyValue) Change {
-	c := Change{ID: strings.TrimPrefix(string(kv.Key), w.specPrefix())}
+	c := Change{ID: strings.TrimPrefix(string(kv.Key), w.specPrefix()), Created: kv.CreateRevision}
 	if c.Spec, c.Fault = decode(c.ID, kv.Value); c.Fault != nil {
 		c.Fault = fmt.Errorf("etcd key %.300q: %w", kv.Key, c.Fault)
 	}

@@ -29,7 +29,7 @@ const goldenID = "AAAAAAAAAAAAAAAAAAAAAA"
 // example is a Spec with every field.
 func example(t *testing.T) *Spec {
 	t.Helper()
-	s := &Spec{ID: goldenID, Name: "orders", State: Active, Memory: 256 << 20, DefaultPartitions: 3, Keys: []Key{
+	s := &Spec{ID: goldenID, Stored: true, Name: "orders", State: Active, Memory: 256 << 20, DefaultPartitions: 3, Keys: []Key{
 		{Hash: accesskey.HashOf("a"), Kind: keys.Agent}, {Hash: accesskey.HashOf("b"), Kind: keys.ReadOnly},
 	}}
 	for kind := range s.Limits {
@@ -73,8 +73,8 @@ func TestSpec_Invalid(t *testing.T) {
 	}
 	key := map[string]string{"kind": "agent", "sha256": accesskey.HashOf("k").Digits()}
 	of := func(n int) (all []any) {
-		for range n {
-			all = append(all, key)
+		for i := range n {
+			all = append(all, map[string]string{"kind": "agent", "sha256": accesskey.HashOf(fmt.Sprint(i)).Digits()})
 		}
 		return all
 	}
@@ -94,6 +94,7 @@ func TestSpec_Invalid(t *testing.T) {
 		{goldenID, with("memory_bytes", MinMemory-1), "16777215 bytes of memory, at least 16777216"},
 		{goldenID, with("default_partitions", 0), "0 partitions by default: must be 1 to"},
 		{goldenID, with("default_partitions", metadata.MaxPartitions+1), "partitions by default"},
+		{goldenID, with("keys", []any{key, map[string]string{"kind": "read-only", "sha256": key["sha256"]}}), "key 2 is there twice"},
 		{goldenID, with("keys", []any{map[string]string{"kind": "operator", "sha256": key["sha256"]}}), "key 1: want a kind"},
 		{goldenID, with("keys", []any{map[string]string{"kind": "agent", "sha256": "abc"}}), "key 1: want a kind"},
 		{goldenID, with("keys", []any{map[string]string{"kind": "agent", "sha256": accesskey.HashOf("").Digits()}}), "key 1: want a kind"},
@@ -124,7 +125,7 @@ func directory(t *testing.T) Directory {
 }
 
 func named(name string) *Spec {
-	return &Spec{ID: id.NewCluster(), Name: name, State: Active, Memory: DefaultMemory, DefaultPartitions: 1}
+	return &Spec{ID: id.NewCluster(), Stored: true, Name: name, State: Active, Memory: DefaultMemory, DefaultPartitions: 1}
 }
 
 func TestSpecs_Stored(t *testing.T) {
@@ -207,12 +208,14 @@ func TestWatch(t *testing.T) {
 
 	s := named("new")
 	require.NoError(t, d.Create(ctx, s))
-	require.Equal(t, []Change{{ID: s.ID, Spec: s}}, next())
+	created := next()
+	require.Equal(t, []Change{{ID: s.ID, Created: created[0].Created, Spec: s}}, created)
+	require.Positive(t, created[0].Created)
 	read, revision, err := d.Get(ctx, s.ID)
 	require.NoError(t, err)
 	read.State = Deleted
 	require.NoError(t, d.Update(ctx, read, revision))
-	require.Equal(t, []Change{{ID: s.ID, Spec: read}}, next())
+	require.Equal(t, []Change{{ID: s.ID, Created: created[0].Created, Spec: read}}, next())
 	_, err = d.Client.Delete(ctx, d.SpecKey(s.ID))
 	require.NoError(t, err)
 	require.Equal(t, []Change{{ID: s.ID}}, next())
@@ -259,4 +262,30 @@ func TestWatch_AfterCompaction(t *testing.T) {
 	_, err = w.list(ctx)
 	require.NoError(t, err)
 	require.Equal(t, 2, calls, "no change, no call")
+}
+
+// TestWatch_RecreatedInOneList: the removal of a Spec comes before another Spec with its name.
+func TestWatch_RecreatedInOneList(t *testing.T) {
+	d, ctx := directory(t), t.Context()
+	before := named("orders")
+	require.NoError(t, d.Create(ctx, before))
+	var got []Change
+	w := &watcher{Directory: d, apply: func(all []Change) { got = append(got, all...) }}
+	_, err := w.list(ctx)
+	require.NoError(t, err)
+	_, err = d.Client.Txn(ctx).Then(clientv3.OpDelete(d.SpecKey(before.ID)), clientv3.OpDelete(d.key("orders"))).Commit()
+	require.NoError(t, err)
+	after := named("orders")
+	require.NoError(t, d.Create(ctx, after))
+	got = nil
+	_, err = w.list(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []Change{{ID: before.ID}, {ID: after.ID, Created: got[1].Created, Spec: after}}, got)
+}
+
+// TestSpecs_OneKeyOfTwoKinds: Create stores no Spec that keys.Set refuses.
+func TestSpecs_OneKeyOfTwoKinds(t *testing.T) {
+	d, s := directory(t), named("orders")
+	s.Keys = []Key{{Hash: accesskey.HashOf("k"), Kind: keys.Agent}, {Hash: accesskey.HashOf("k"), Kind: keys.ReadOnly}}
+	require.ErrorIs(t, d.Create(t.Context(), s), ErrSpec)
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/freshet-io/freshet/internal/accesskey"
 )
@@ -65,6 +66,7 @@ var ErrTaken = errors.New("one key for two virtual clusters or of two kinds")
 
 // Set has the grants of all keys. It is safe for concurrent use.
 type Set struct {
+	partial atomic.Bool // a source was not read yet
 	mu      sync.RWMutex
 	grants  map[accesskey.Hash]*Grant
 	sources map[string]map[accesskey.Hash]Entry
@@ -74,6 +76,12 @@ type Set struct {
 func NewSet() *Set {
 	return &Set{grants: map[accesskey.Hash]*Grant{}, sources: map[string]map[accesskey.Hash]Entry{}}
 }
+
+// SetPartial sets whether a source of keys was not read yet. Then an unknown key may become known.
+func (s *Set) SetPartial(partial bool) { s.partial.Store(partial) }
+
+// Partial reports whether a source of keys was not read yet.
+func (s *Set) Partial() bool { return s.partial.Load() }
 
 // Replace makes entries the keys of a source, in place of the source's earlier ones. Grants that no source has any more are revoked. A key can
 // be in several sources. Replace returns ErrTaken and changes nothing if a key would have two different

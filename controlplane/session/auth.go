@@ -12,7 +12,7 @@ import (
 	"github.com/freshet-io/freshet/internal/accesskey"
 )
 
-// authenticate returns the call's context with the grant of its key. Error: Unauthenticated.
+// authenticate returns the call's context with the grant of its key. Errors: Unauthenticated, or Unavailable while not all keys are known.
 func authenticate(ctx context.Context, set *keys.Set, header metadata.MD) (context.Context, error) {
 	text := "missing agent key"
 	for _, value := range header.Get("authorization") {
@@ -22,6 +22,9 @@ func authenticate(ctx context.Context, set *keys.Set, header metadata.MD) (conte
 		}
 		if g := set.Grant(key); g != nil {
 			return keys.NewContext(ctx, g), nil
+		}
+		if set.Partial() {
+			return ctx, status.Error(codes.Unavailable, "the keys of virtual clusters in etcd are not read yet")
 		}
 		text = "unknown agent key (SHA-256 " + accesskey.HashOf(key).String() + "...)"
 	}
