@@ -43,7 +43,7 @@ type entry struct {
 	source
 	newest  directory.Change // of etcd
 	spec    *directory.Spec  // the newest one, nil if invalid or refused
-	invalid error            // why etcd's newest value is no Spec, or is refused
+	invalid error            // reason for which the newest Spec is not run: malformed, or its name or a key is taken
 	keys    []keys.Entry     // in the keys.Set
 	removed bool             // from etcd
 	running *cluster         // of the newest start, nil before the first; it may have stopped
@@ -139,7 +139,7 @@ func (s *clusters) operator(name string) (operator.Cluster, error) {
 	return c.operator(), nil
 }
 
-var errStarts = errors.New("starts")
+var errStarts = errors.New("it is starting")
 
 func (s *clusters) served(name string) (*cluster, error) {
 	s.mu.RLock()
@@ -205,7 +205,7 @@ func (s *clusters) warnings() []string {
 		}
 	}
 	if more := len(all) - maxWarned; more > 0 {
-		all = append(all[:maxWarned], fmt.Sprintf("%d more virtual clusters have faults: see `freshet cluster list`", more))
+		all = append(all[:maxWarned], fmt.Sprintf("%d more virtual clusters have faults on this replica: see `freshet cluster list`", more))
 	}
 	return all
 }

@@ -163,7 +163,7 @@ func admit(e *entry, names map[string]*entry, holders map[accesskey.Hash]*entry)
 	return nil
 }
 
-var errInSettings = errors.New("--virtual-cluster names it too, and these settings hold")
+var errInSettings = errors.New("the name is also in --virtual-cluster, which has priority: remove one of the two")
 
 // keepKeys withdraws the keys that the newest Spec does not have, or all if it is refused.
 func (r *reconciler) keepKeys(e *entry, refused error) {
@@ -249,7 +249,8 @@ func (r *reconciler) keep(e *entry) {
 	}
 }
 
-// wanted returns the Spec to run, or nil if the virtual cluster is not to run now. again reports whether that can change.
+// wanted returns the Spec to run, or nil if the virtual cluster is not to run now. again reports whether that can change. wanted drops the
+// cluster of an entry that is not to run, and removes the entry of a removed Spec.
 func (r *reconciler) wanted(e *entry) (spec *directory.Spec, again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -231,7 +231,7 @@ func TestReconcile_Taken(t *testing.T) {
 		require.Nil(t, b.s.keys.Grant("m"), "none of its keys")
 		require.Equal(t, "two", b.s.keys.Grant("k").VirtualCluster)
 		list := b.list()
-		require.Contains(t, list, "virtual cluster one with cluster id id1: --virtual-cluster names it too")
+		require.Contains(t, list, "virtual cluster one with cluster id id1: the name is also in --virtual-cluster")
 		require.Contains(t, list, "virtual cluster two with cluster id id3: another virtual cluster has this name or id")
 		require.Contains(t, list, "virtual cluster four with cluster id id4: key with SHA-256")
 		b.change(specOf("id4", "four", directory.Active, "m"))

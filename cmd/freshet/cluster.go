@@ -8,7 +8,7 @@ import (
 )
 
 func newCluster(p program.Program) *cobra.Command {
-	return program.Parent("cluster", "Show the virtual clusters of a control plane", newClusterList(p))
+	return program.Parent("cluster", "List virtual clusters", newClusterList(p))
 }
 
 func newClusterList(p program.Program) *cobra.Command {
@@ -16,7 +16,8 @@ func newClusterList(p program.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List virtual clusters with their ids, states and owners", Args: program.Takes(0, 0, "no arguments"),
 		Long: "List virtual clusters with their ids, states and owners, as the replica that answers knows them. SOURCE is \"settings\" for those of\n" +
-			"--virtual-cluster of the control plane, and \"etcd\" for others. Faults follow the table. The command takes an operator key.",
+			"--virtual-cluster of the control plane, and \"etcd\" for others. Faults of that replica are on standard error, and the exit status is 0 with\n" +
+			"them. The command takes an operator key.",
 		Example: "  freshet cluster list --data-dir ./data\n" +
 			"  freshet cluster list --control-plane-http cp-1:8090,cp-2:8090",
 		RunE: func(cmd *cobra.Command, _ []string) error {

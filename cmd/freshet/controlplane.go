@@ -77,11 +77,11 @@ func newControlPlane(p program.Program) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.bucketURL, "bucket", s.bucketURL, bucketHelp)
-	f.StringVar(&s.stateBucketURL, "state-bucket", s.stateBucketURL, "object store of the control plane's own objects, snapshots of the metadata, as --bucket; another bucket or prefix; if not given, --bucket")
+	f.StringVar(&s.stateBucketURL, "state-bucket", s.stateBucketURL, "bucket or prefix for snapshots of the metadata, in the syntax of --bucket; if not given, --bucket")
 	f.BoolVar(&s.oneZone, "one-zone-durability", s.oneZone, oneZoneHelp)
 	f.Var(config.List(&s.virtualClusters), "virtual-cluster", "names of the virtual clusters to serve")
 	f.StringVar(&s.keyFiles.agents, "agent-keys", "", "file of agent keys, read again when it changes: in each line the name of a virtual cluster and the SHA-256 of a key, in hexadecimal digits")
-	f.Var(config.List(&s.OperatorKeys), "operator-key", "keys for `freshet status`, job, zone, bundle and deleted topics of all virtual clusters, and for profiles; better given in the environment")
+	f.Var(config.List(&s.OperatorKeys), "operator-key", "keys for `freshet status`, cluster, job, zone, bundle and deleted topics of all virtual clusters, and for profiles; better given in the environment")
 	f.StringVar(&s.keyFiles.operators, "operator-keys", "", "file of operator keys, read again when it changes: in each line the SHA-256 of a key, in hexadecimal digits")
 	f.Var(config.List(&s.readOnlyKeys), "read-only-key", "keys for lists of zones, writers and jobs, as autoscalers need them; each NAME=KEY, or KEY if there is one virtual cluster; better given in the environment")
 	f.StringVar(&s.keyFiles.readers, "read-only-keys", "", "file of read-only keys, as --agent-keys")

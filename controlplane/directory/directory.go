@@ -35,7 +35,7 @@ func (d Directory) key(name string) string { return d.Prefix + "/+clusters/" + n
 func (d Directory) earlier(name string) string { return d.Prefix + "/" + name + "/tail" }
 
 // errNoID is the base of the error of a value that is no id.
-var errNoID = errors.New("no cluster id")
+var errNoID = errors.New("malformed cluster id")
 
 // Final reports whether Resolve would return the same error again.
 func Final(err error) bool { return errors.Is(err, generation.ErrOther) || errors.Is(err, errNoID) }

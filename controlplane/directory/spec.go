@@ -23,7 +23,7 @@ const (
 	MaxSpecBytes = 64 << 10
 	// MaxSpecKeys bounds the keys of a Spec.
 	MaxSpecKeys = 100
-	// MinMemory and DefaultMemory are of Spec.Memory in etcd.
+	// MinMemory and DefaultMemory are the minimum and the default of Spec.Memory in etcd.
 	MinMemory     = 16 << 20
 	DefaultMemory = 128 << 20
 )
@@ -49,8 +49,9 @@ type Spec struct {
 	State State
 	// Keys are the agent keys and read-only keys, at most MaxSpecKeys in etcd.
 	Keys []Key
-	// Memory is the memory of a replica, in bytes, that the bounds of the virtual cluster follow from: a quarter of it for the state. At most
-	// the replica's own. 0 means no limit, in the settings alone. Default in etcd: DefaultMemory.
+	// Memory is the memory, in bytes, from which a replica computes the bounds of the virtual cluster. The state may take a quarter of it. A
+	// replica uses its own memory limit if that is lower. Nothing adds up the Memory of several virtual clusters. 0 means no limit, in the
+	// settings alone. Default in etcd: DefaultMemory.
 	Memory int64
 	// Limits are the limits of the state. 0 takes the one that follows from Memory.
 	Limits metadata.Limits

@@ -10,7 +10,7 @@ import (
 )
 
 // DeleteBundles has an agent delete the objects of at most 1,000 bundles. It returns the errors of the objects that the store refused to
-// delete. All others are gone. After an error, any of the objects may be left. ErrNoAgent means that no agent was asked.
+// delete. All others are gone. After an error, any of the objects may be left. ErrNoAgent means that no agent is left to ask.
 func (d *Dispatcher) DeleteBundles(ctx context.Context, bundles []id.Bundle) (failed map[id.Bundle]error, err error) {
 	names := make([]uint64, len(bundles))
 	for i, b := range bundles {

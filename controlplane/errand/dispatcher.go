@@ -19,7 +19,7 @@ import (
 const (
 	// maxOpen is the maximum number of errands of a virtual cluster that agents have. Further callers wait.
 	maxOpen = 8
-	// maxAttempts is the maximum number of agents that get one errand.
+	// maxAttempts is the maximum number of times that one errand is sent to an agent.
 	maxAttempts = 3
 	// patience is the time that an agent has for an errand.
 	patience = 30 * time.Second
@@ -149,12 +149,10 @@ func (d *Dispatcher) do(ctx context.Context, errand func(id uint64) *api.Errand)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		last = fmt.Errorf("errand of the agent with session %d: %w", a.agent, err)
 		d.log.Info("errand failed", zap.Uint32("session", uint32(a.agent)), zap.Error(err))
 		d.shun(a.agent)
-		if errors.Is(err, errLeft) {
-			last = nil // if no agent is left, that is the error
-		} else {
+		if !errors.Is(err, errLeft) { // without an earlier error, and if no agent is left, that is the error
+			last = fmt.Errorf("errand of the agent with session %d: %w", a.agent, err)
 			failed[a.agent] = true
 		}
 	}

@@ -25,7 +25,7 @@ type Owner interface {
 // Deleter deletes the objects of dead bundles (package errand).
 type Deleter interface {
 	// DeleteBundles deletes the objects of at most objstore.MaxKeys bundles. It returns the errors of the objects that the store refused
-	// to delete. All others are gone. After an error, any of the objects may be left. errand.ErrNoAgent means that all are left.
+	// to delete. All others are gone. After an error, any of the objects may be left. errand.ErrNoAgent means that no agent is left to ask.
 	DeleteBundles(ctx context.Context, bundles []id.Bundle) (failed map[id.Bundle]error, err error)
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/freshet-io/freshet/controlplane/operator"
 )
 
-// ListClusters writes all virtual clusters as one control-plane replica knows them, as a table or as the control plane's JSON. Below the table, a
-// line for each fault follows on standard error.
+// ListClusters writes all virtual clusters as one control-plane replica knows them, as a table or as the control plane's JSON. With the
+// table, a line for each fault is on standard error.
 func ListClusters(ctx context.Context, c OperatorConfig, s Streams) error {
 	c.all = true
 	if err := c.complete(); err != nil {
@@ -53,7 +53,7 @@ func ListClusters(ctx context.Context, c OperatorConfig, s Streams) error {
 		if l.Fault != "" {
 			faults = append(faults, l.Fault)
 			if l.State != "" {
-				state += ", not served"
+				state += ", fault"
 			}
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", cmp.Or(l.VirtualCluster, "-"), cmp.Or(l.ClusterID, "-"), state, l.Source, owner)

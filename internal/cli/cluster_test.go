@@ -29,11 +29,11 @@ func TestListClusters(t *testing.T) {
 	c := OperatorConfig{ControlPlane: []string{server.URL}, Key: "k"}
 	var out, errs bytes.Buffer
 	require.NoError(t, ListClusters(t.Context(), c, Streams{Out: &out, Err: &errs}))
-	require.Equal(t, `VIRTUAL CLUSTER  CLUSTER ID  STATE               SOURCE    OWNER
--                id0         invalid             etcd      -
-main             id1         active              settings  r1 at h:7050
-orders           -           active, not served  etcd      -
-rest             id3         suspended           etcd      -
+	require.Equal(t, `VIRTUAL CLUSTER  CLUSTER ID  STATE          SOURCE    OWNER
+-                id0         invalid        etcd      -
+main             id1         active         settings  r1 at h:7050
+orders           -           active, fault  etcd      -
+rest             id3         suspended      etcd      -
 `, out.String())
 	require.Equal(t, "freshet: etcd key \"x\": a newer program\nfreshet: no owner\n", errs.String())
 	out.Reset()
