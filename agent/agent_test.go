@@ -100,12 +100,12 @@ func TestNew_AddressInUseIsAFaultAndLeavesNothingOpen(t *testing.T) {
 }
 
 func TestConfig_ValidateReportsAllFaults(t *testing.T) {
-	c := Config{RequestMaxBytes: 1, FlushBytes: 1, Listen: []string{"nowhere"}}
+	c := Config{RequestMaxBytes: 1, FlushBytes: 1, Listen: []string{"nowhere"}, DeleteRate: minDeleteRate - 1}
 	c.ApplyDefaults()
 	err := c.Validate()
 	for _, want := range []string{
 		"no control-plane address", "no agent key", "no bucket", "memory limit", "nowhere",
-		"request size limit", "flush size",
+		"request size limit", "flush size", "--delete-rate",
 	} {
 		require.ErrorContains(t, err, want)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/freshet-io/freshet/internal/accesskey"
 	"github.com/freshet-io/freshet/internal/advertise"
 	"github.com/freshet-io/freshet/internal/zonename"
+	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/open"
@@ -111,6 +112,13 @@ type Config struct {
 	// Roles are the kinds of work that the agent does (Roles). Default: all.
 	Roles []string
 
+	// DeleteRate is the maximum number of objects per second that the agent deletes for the control plane, with a burst of
+	// objstore.MaxKeys. Default 200.
+	DeleteRate float64
+	// DeleteMinAge is the minimum age of these objects. Default metadata.DeadBundleMinMs, the least --garbage-grace. Tests with clocks of
+	// their own set a negative one, which means none.
+	DeleteMinAge time.Duration
+
 	// AutoCreateTopics creates topics that clients ask about, with the cluster's defaults.
 	AutoCreateTopics bool
 
@@ -138,6 +146,8 @@ func (c *Config) ApplyDefaults() {
 	c.Peers.OwnerSilence = cmp.Or(c.Peers.OwnerSilence, 1500*time.Millisecond)
 	c.FastPutBudget = cmp.Or(c.FastPutBudget, 40)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 5*time.Second)
+	c.DeleteRate = cmp.Or(c.DeleteRate, 200)
+	c.DeleteMinAge = cmp.Or(c.DeleteMinAge, metadata.DeadBundleMinMs*time.Millisecond)
 	if len(c.Roles) == 0 {
 		c.Roles = Roles()
 	}
@@ -201,6 +211,9 @@ func (c *Config) Validate() error {
 	}
 	if c.FlushBytes < 64<<10 || int64(c.FlushBytes) > c.MemoryLimit/8 {
 		faults = append(faults, fmt.Errorf("flush size of %d bytes (--flush-bytes) is not between 64 KiB and an eighth of the memory limit", c.FlushBytes))
+	}
+	if !(c.DeleteRate >= minDeleteRate && c.DeleteRate <= maxDeleteRate) {
+		faults = append(faults, fmt.Errorf("--delete-rate is not between %d and %d", minDeleteRate, maxDeleteRate))
 	}
 	if err := c.ValidateWriting(); err != nil {
 		faults = append(faults, err)
@@ -291,6 +304,12 @@ func (c *Config) ValidateWriting() error {
 	}
 	return errors.Join(faults...)
 }
+
+// Bounds of DeleteRate. At the least, the objects of one errand wait 20 of the 30 s that it has. The most is more than any object store takes.
+const (
+	minDeleteRate = objstore.MaxKeys / 20
+	maxDeleteRate = 1_000_000
+)
 
 // maxPutBudget is more than any object store takes. The owner drops load reports with larger budgets.
 const maxPutBudget = 1_000_000

@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 
+	"golang.org/x/time/rate"
+
 	"github.com/freshet-io/freshet/agent/errand"
 	"github.com/freshet-io/freshet/agent/job/clean"
 	"github.com/freshet-io/freshet/agent/job/merge"
@@ -73,7 +75,10 @@ func (a *Agent) buildJobs(context.Context) (err error) {
 func (a *Agent) buildErrands(context.Context) error {
 	cfg := errand.Config{Owner: a.session, Log: a.log.Named("errands"), Registerer: a.cfg.Registry}
 	if a.cfg.hasRole(RoleJobs) {
-		cfg.Bundles = &errand.Bundles{Bucket: a.bucket, Prefix: a.listeners.bundlePrefix}
+		cfg.Bundles = &errand.Bundles{
+			Bucket: a.bucket, Prefix: a.listeners.bundlePrefix, MinAge: a.cfg.DeleteMinAge,
+			Rate: rate.NewLimiter(rate.Limit(a.cfg.DeleteRate), objstore.MaxKeys),
+		}
 	}
 	a.listeners.errands = errand.New(cfg)
 	return nil

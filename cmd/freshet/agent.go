@@ -61,6 +61,7 @@ func newAgent(p program.Program) *cobra.Command {
 	f.StringVar(&s.defaultZone, "default-zone", s.defaultZone, "zone for --zone auto where the platform answers that there is none, as for a node without the label; if not given, the agent does not start there")
 	f.Var(config.List(&s.ControlPlane), "control-plane", "host:port of control-plane replicas; one is enough to find the others")
 	f.Var(config.List(&s.Roles), "roles", "work that the agent does: produce and fetch (clients are sent to it) and jobs (compaction and the deletion of dead objects)")
+	f.Float64Var(&s.DeleteRate, "delete-rate", s.DeleteRate, "maximum number of dead objects per second that an agent with the role jobs deletes, at least 50; 1,000 of them may go at once")
 	f.StringVar(&s.AgentKey, "agent-key", s.AgentKey, "key that opens a virtual cluster of the control plane; better given in the environment")
 	f.BoolVar(&s.forceTLS, "control-plane-tls", s.forceTLS, "use TLS to the control plane")
 	f.StringVar(&s.controlPlaneTLS.CA, "control-plane-tls-ca", "", "PEM file or text of certificates to trust for the control plane; implies --control-plane-tls")

@@ -41,7 +41,7 @@ var serverGroups = []config.Group{
 		"etcd-prefix", "etcd-username", "etcd-password", "etcd-tls", "etcd-tls-ca", "etcd-tls-cert", "etcd-tls-key", "no-etcd-maintenance",
 	}},
 	{Heading: "Retention and deletion", Flags: []string{"topic-undelete", "retention-check-interval", "garbage-grace", "orphan-sweep", "orphan-age"}},
-	{Heading: "Background jobs and scaling", Flags: []string{"roles", "no-jobs", "compact-after", "target-utilization", "network-limit"}},
+	{Heading: "Background jobs and scaling", Flags: []string{"roles", "delete-rate", "no-jobs", "compact-after", "target-utilization", "network-limit"}},
 	{Heading: "Ownership and metadata", Flags: []string{
 		"replica-id", "state-bucket", "lease", "lease-renew", "self-fence", "session-timeout", "state-version", "snapshot-bytes", "snapshot-interval",
 		"log-soft-limit", "log-hard-limit", "max-extents", "max-producers", "max-fresh-bundles",

@@ -172,7 +172,7 @@ func (c *cluster) startAgentAt(address string) *node {
 		Zone:           a.zone,
 		VirtualCluster: vc, ControlPlane: c.opts.replicaNames, AgentKey: agentKey, DialControlPlane: a.link.dial,
 		Bucket: shared{c.objects}, Hedge: c.opts.hedge, Listen: []string{address}, HTTPListen: "127.0.0.1:0",
-		MemoryLimit: c.opts.memory, PutBudget: 50, DrainTimeout: 2 * time.Second,
+		MemoryLimit: c.opts.memory, PutBudget: 50, DrainTimeout: 2 * time.Second, DeleteMinAge: -1,
 		Log: c.logger.Named(a.name), Registry: a.registry,
 	}
 	if c.opts.zones > 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/agent"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/objstore"
 )
@@ -53,6 +54,33 @@ func TestErrands_AgentsDeleteBundles(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, deleted, 5.0)
 	c.await("no dead bundles", func() bool { return c.dead() == 0 })
+}
+
+// A control plane whose clock is wrong has agents delete the objects of bundles that have just died. The agents refuse.
+func TestErrands_AgentsKeepYoungBundles(t *testing.T) {
+	t.Parallel()
+	clock := &driven{}
+	c := newLivingClusterWith(t, clock, options{agent: func(cfg *agent.Config) { cfg.DeleteMinAge = 0 }}, func(b objstore.Bucket) objstore.Bucket { return b })
+	c.createTopic("t", 1)
+	client := c.pinned(c.agents[0])
+	defer client.Close()
+	for n := range 5 {
+		produceLines(t, client, "t", n, n+1)
+	}
+	stored := c.bundles()
+	require.NotEmpty(t, stored)
+	c.propose(&metadata.DeleteTopic{ID: c.topicID("t")})
+	c.await("the bundles to be dead", func() bool { return c.dead() == len(stored) })
+	clock.advance(20 * time.Minute)
+	c.await("refusals", func() bool {
+		refused := 0.0
+		for _, a := range c.agents {
+			refused += a.metric("freshet_agent_undeleted_bundles_total")
+		}
+		return refused >= float64(len(stored))
+	})
+	require.Equal(t, stored, c.bundles())
+	require.Equal(t, len(stored), c.dead())
 }
 
 // dead returns the number of dead bundles.

@@ -59,22 +59,27 @@ func newLivingCluster(t *testing.T, clock *driven) *cluster {
 // newLivingClusterBehind is newLivingCluster whose control planes see the store through guard.
 func newLivingClusterBehind(t *testing.T, clock *driven, guard func(objstore.Bucket) objstore.Bucket) *cluster {
 	t.Helper()
-	return newCluster(t, options{
-		limits: session.Limits{SessionTimeout: 5 * time.Second},
-		lifecycle: func(cfg *replica.Config, d lifecycle.Deleter) {
-			cfg.Owner.Now, cfg.Tick = clock.now, 50*time.Millisecond
-			cfg.SnapshotInterval, cfg.SnapshotPoll = 100*time.Millisecond, 50*time.Millisecond
-			guarded := guard(cfg.Bucket)
-			work, err := lifecycle.New(lifecycle.Config{
-				Settings: lifecycle.Settings{RetentionCheck: 100 * time.Millisecond, GarbageCheck: 100 * time.Millisecond},
-				Deleter:  d, Bucket: drivenBucket{guarded, clock}, BundlePrefix: bundlePrefix, Log: cfg.Logger,
-			})
-			require.NoError(t, err)
-			cfg.Beside = func(ctx context.Context, tn replica.Tenure) {
-				work.Run(ctx, lifecycle.Tenure{Owner: tn.Owner, Kept: tn.Kept, WantSnapshot: tn.WantSnapshot})
-			}
-		},
-	})
+	return newLivingClusterWith(t, clock, options{}, guard)
+}
+
+// newLivingClusterWith is newLivingClusterBehind with other options.
+func newLivingClusterWith(t *testing.T, clock *driven, opts options, guard func(objstore.Bucket) objstore.Bucket) *cluster {
+	t.Helper()
+	opts.limits = session.Limits{SessionTimeout: 5 * time.Second}
+	opts.lifecycle = func(cfg *replica.Config, d lifecycle.Deleter) {
+		cfg.Owner.Now, cfg.Tick = clock.now, 50*time.Millisecond
+		cfg.SnapshotInterval, cfg.SnapshotPoll = 100*time.Millisecond, 50*time.Millisecond
+		guarded := guard(cfg.Bucket)
+		work, err := lifecycle.New(lifecycle.Config{
+			Settings: lifecycle.Settings{RetentionCheck: 100 * time.Millisecond, GarbageCheck: 100 * time.Millisecond},
+			Deleter:  d, Bucket: drivenBucket{guarded, clock}, BundlePrefix: bundlePrefix, Log: cfg.Logger,
+		})
+		require.NoError(t, err)
+		cfg.Beside = func(ctx context.Context, tn replica.Tenure) {
+			work.Run(ctx, lifecycle.Tenure{Owner: tn.Owner, Kept: tn.Kept, WantSnapshot: tn.WantSnapshot})
+		}
+	}
+	return newCluster(t, opts)
 }
 
 // requireWhole requires that the store has the object of each live bundle.
