@@ -24,7 +24,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "freshet_agent_deleted_bundles_total", Help: "Bundles whose objects this agent deleted because the control plane named them.",
 		}),
 		failed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "freshet_agent_undeleted_bundles_total", Help: "Bundles of errands whose objects the object store refused to delete.",
+			Name: "freshet_agent_undeleted_bundles_total", Help: "Bundles of errands whose objects are younger than 10 minutes, or that the object store refused to delete.",
 		}),
 	}
 	r.MustRegister(m.errands, m.deleted, m.failed)

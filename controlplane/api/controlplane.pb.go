@@ -2122,7 +2122,7 @@ func (x *DeletedBundles) GetFailed() []*FailedBundle {
 type FailedBundle struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Bundle        uint64                 `protobuf:"varint,1,opt,name=bundle,proto3" json:"bundle,omitempty"`
-	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"` // the object store's text
+	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"` // the object store's text, or the agent's if the object is too young
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
