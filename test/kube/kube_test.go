@@ -196,18 +196,19 @@ func (s *scene) upgrade(value string) {
 }
 
 // phase runs happens, waits until every record sent meanwhile is acknowledged, and adds the times of the records to the table. It logs the share
-// of the phase in which tasks of the machine waited for CPU and disk, which explains long times on a busy machine.
+// of the phase in which tasks of the machine waited for CPU and disk, and the slowest of each step of a produce, which explain long times.
 func (s *scene) phase(name string, k kind, happens func()) {
 	s.t.Helper()
 	for _, c := range s.clients {
 		c.Mark(s.t)
 		c.Again = c.Again || k > joins || c.Java && c.Protocol == "classic" // seen while batches had leader epochs; not tried since
 	}
+	samples := s.counts()
 	began, closed, before := time.Now(), s.closed(k), s.pressure()
 	happens()
 	happened := time.Now()
 	flows := stock.Flows(s.t, s.clients, time.Now())
-	waited := before.until(s.pressure())
+	waited := before.until(s.pressure()) + samples.slowest(s.counts())
 	for i, micros := range flows {
 		c := s.clients[i]
 		c.Check(s.t)
