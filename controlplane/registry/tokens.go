@@ -1,0 +1,142 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/freshet-io/freshet/internal/accesskey"
+)
+
+// Token is an API token of an account in a team.
+type Token struct {
+	Head
+	Team    string    `json:"-"`
+	Account string    `json:"-"`
+	SHA256  string    `json:"-"` // in hexadecimal digits
+	Role    Role      `json:"role"`
+	Name    string    `json:"name"`
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires,omitzero"` // zero never expires
+	Used    time.Time `json:"used,omitzero"`    // last use, up to usedEvery late
+}
+
+const (
+	tokenKind      = "tokens"
+	tokenPlaceKind = "token-places" // <team>/<account> by SHA-256
+)
+
+func (t *Token) kind() string     { return tokenKind }
+func (t *Token) place() []*string { return []*string{&t.Team, &t.Account, &t.SHA256} }
+func (t *Token) check() error {
+	return errors.Join(t.Role.check(), text("name", t.Name, MaxNameBytes), created(t.Created))
+}
+
+// NewToken describes an API token for CreateToken.
+type NewToken struct {
+	Team, Account string
+	Role          Role // at most the member's
+	Name          string
+	Expires       time.Time // zero never expires
+}
+
+// CreateToken stores an API token of a member. Errors: those of Team and Member, ErrDeleting, ErrInvalid, ErrTaken, BoundError, ErrConflict.
+func (r *Registry) CreateToken(ctx context.Context, by Actor, n NewToken, secret accesskey.Hash) error {
+	return r.inTeam(ctx, by, n.Team, func(*Team) (change, error) {
+		m, err := r.Member(ctx, n.Team, n.Account)
+		if err != nil {
+			return change{}, err
+		}
+		if !m.Role.Includes(n.Role) {
+			return change{}, fmt.Errorf("%w: token with role %.80q of a member with role %s", ErrInvalid, n.Role, m.Role)
+		}
+		t := &Token{Team: n.Team, Account: n.Account, SHA256: secret.Digits(), Role: n.Role, Name: n.Name, Created: r.now()}
+		if !n.Expires.IsZero() {
+			t.Expires = n.Expires.UTC().Truncate(time.Millisecond)
+			if t.lease, err = r.lease(ctx, t.Expires); err != nil {
+				return change{}, err
+			}
+		}
+		ops, err := r.puts(t)
+		if err != nil {
+			return change{}, err
+		}
+		place := r.key(tokenPlaceKind, t.SHA256)
+		if err := r.free(ctx, place, "API token "+secret.String()); err != nil {
+			return change{}, err
+		}
+		have, err := r.count(ctx, tokenKind, n.Team)
+		if err == nil && have >= MaxTokens {
+			err = &BoundError{Bound: "API tokens of a team", Limit: MaxTokens}
+		}
+		return change{
+			action: "token.create", subject: secret.String() + " " + n.Name, cmps: []clientv3.Cmp{r.unchanged(t), absent(place)},
+			ops: append(ops, clientv3.OpPut(place, t.Team+"/"+t.Account, clientv3.WithLease(t.lease))),
+		}, err
+	})
+}
+
+// Token returns the API token of a secret. Its Role is at most the present one of its member. Errors: ErrNotFound also if it has expired or the
+// account has left the team, ErrMalformed, ErrNewer, etcd's.
+func (r *Registry) Token(ctx context.Context, secret accesskey.Hash) (*Token, error) {
+	t, err := r.token(ctx, secret)
+	if err != nil {
+		return nil, err
+	}
+	m, err := r.Member(ctx, t.Team, t.Account)
+	if err != nil {
+		return nil, err
+	}
+	if !m.Role.Includes(t.Role) {
+		t.Role = m.Role
+	}
+	return t, nil
+}
+
+// token returns the API token of a secret with the role that is stored.
+func (r *Registry) token(ctx context.Context, secret accesskey.Hash) (*Token, error) {
+	unknown := fmt.Errorf("API token %s: %w", secret, ErrNotFound)
+	resp, err := r.cfg.Client.Get(ctx, r.key(tokenPlaceKind, secret.Digits()))
+	if err != nil {
+		return nil, fmt.Errorf("read place of API token %s in etcd: %w", secret, err)
+	}
+	if len(resp.Kvs) == 0 {
+		return nil, unknown
+	}
+	team, account, _ := strings.Cut(string(resp.Kvs[0].Value), "/")
+	t, err := read[Token](ctx, r, team, account, secret.Digits())
+	if err == nil && !t.Expires.IsZero() && !t.Expires.After(r.now()) {
+		err = unknown
+	}
+	return t, err
+}
+
+// TokenUsed records a use of an API token, at most once per usedEvery. Errors: ErrNotFound, ErrMalformed, ErrNewer, etcd's.
+func (r *Registry) TokenUsed(ctx context.Context, secret accesskey.Hash) error {
+	t, err := r.token(ctx, secret)
+	if err != nil {
+		return err
+	}
+	return r.used(ctx, t, &t.Used)
+}
+
+// Tokens returns the API tokens of a team. Expired ones can be among them for up to an hour.
+func (r *Registry) Tokens(ctx context.Context, teamID string) (List[Token], error) {
+	return list[Token](ctx, r, teamID)
+}
+
+// RevokeToken deletes an API token. Errors: those of Team, ErrNotFound, ErrDeleting, ErrConflict.
+func (r *Registry) RevokeToken(ctx context.Context, by Actor, teamID, accountID string, secret accesskey.Hash) error {
+	return r.inTeam(ctx, by, teamID, func(*Team) (change, error) {
+		if err := r.found(ctx, tokenKind, teamID, accountID, secret.Digits()); err != nil {
+			return change{}, err
+		}
+		return change{action: "token.revoke", subject: secret.String(), ops: []clientv3.Op{
+			clientv3.OpDelete(r.key(tokenKind, teamID, accountID, secret.Digits())), clientv3.OpDelete(r.key(tokenPlaceKind, secret.Digits())),
+		}}, nil
+	})
+}
