@@ -44,6 +44,7 @@ type fixture struct {
 type faulty struct {
 	Client
 	gets, txns, limit atomic.Int64 // no limit: 0
+	deaf              atomic.Bool  // the answers of transactions are lost
 }
 
 func (f *faulty) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
@@ -53,6 +54,17 @@ func (f *faulty) Get(ctx context.Context, key string, opts ...clientv3.OpOption)
 
 var errCut = errors.New("cut off")
 
+// deafTxn makes its transaction and loses the answer.
+type deafTxn struct{ clientv3.Txn }
+
+func (t deafTxn) If(cmps ...clientv3.Cmp) clientv3.Txn { return deafTxn{t.Txn.If(cmps...)} }
+func (t deafTxn) Then(ops ...clientv3.Op) clientv3.Txn { return deafTxn{t.Txn.Then(ops...)} }
+func (t deafTxn) Commit() (*clientv3.TxnResponse, error) {
+	_, err := t.Txn.Commit()
+	return nil, errors.Join(errCut, err)
+}
+
+// cutTxn makes no transaction.
 type cutTxn struct{ clientv3.Txn }
 
 func (t cutTxn) If(...clientv3.Cmp) clientv3.Txn               { return t }
@@ -63,6 +75,9 @@ func (t cutTxn) Commit() (resp *clientv3.TxnResponse, _ error) { return resp, er
 func (f *faulty) Txn(ctx context.Context) clientv3.Txn {
 	if limit := f.limit.Load(); f.txns.Add(1) > limit && limit > 0 {
 		return cutTxn{}
+	}
+	if f.deaf.Load() {
+		return deafTxn{f.Client.Txn(ctx)}
 	}
 	return f.Client.Txn(ctx)
 }
@@ -120,9 +135,9 @@ func (f *fixture) race(t *testing.T, n int, expected func(error) bool, try func(
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			for {
+			for conflicts := 0; ; conflicts++ {
 				err := try([]*Registry{f.Registry, f.second}[i%2], i)
-				if errors.Is(err, ErrConflict) {
+				if errors.Is(err, ErrConflict) && conflicts < 100*n {
 					continue
 				}
 				if err == nil {
@@ -322,6 +337,41 @@ func TestRecords_FaultyInLists(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, page.Records, 2)
 	require.Len(t, page.Faults, 1)
+}
+
+// TestRegistry_LostAnswers: a call whose answer was lost can be repeated, and its change is made once, with one audit entry.
+func TestRegistry_LostAnswers(t *testing.T) {
+	f := open(t)
+	ctx := t.Context()
+	team, owner := f.team(t, "ada")
+	bob, cluster := f.account(t, "bob"), id.NewCluster()
+	for _, c := range []struct {
+		call  func() error
+		again error
+	}{
+		{func() error { return f.AddMember(ctx, by, team.ID, bob.ID, Admin) }, ErrTaken},
+		{func() error { return f.CreateCluster(ctx, by, team.ID, cluster, "orders") }, ErrTaken},
+		{func() error { return f.CreateAgentKey(ctx, by, cluster, "key", "fsk_", hash("k")) }, ErrTaken},
+		{func() error { return f.RevokeAgentKey(ctx, by, cluster, hash("k")) }, ErrNotFound},
+		{func() error {
+			return f.CreateToken(ctx, by, NewToken{Team: team.ID, Account: owner.ID, Role: Admin, Name: "ci"}, hash("t"))
+		}, ErrTaken},
+		{func() error { return f.RevokeToken(ctx, by, team.ID, owner.ID, hash("t")) }, ErrNotFound},
+		{func() error { return f.RemoveMember(ctx, by, team.ID, bob.ID) }, ErrNotFound},
+		{func() error { return f.DeleteAccount(ctx, by, bob.ID) }, ErrNotFound},
+	} {
+		before, err := f.Team(ctx, team.ID)
+		require.NoError(t, err)
+		f.client.deaf.Store(true)
+		require.ErrorIs(t, c.call(), errCut)
+		f.client.deaf.Store(false)
+		require.ErrorIs(t, c.call(), c.again)
+		after, err := f.Team(ctx, team.ID)
+		require.NoError(t, err)
+		require.LessOrEqual(t, after.Audited, before.Audited+1)
+	}
+	require.Len(t, f.auditMatches(t, team.ID), 1+7)
+	require.Empty(t, f.keys(t, "/accounts/"+bob.ID))
 }
 
 // TestRegistry_ForeignIDs: an ID of a request cannot reach the keys of another kind or team.

@@ -163,7 +163,7 @@ func (r *Registry) purge(ctx context.Context, teamID string) error {
 		return err
 	}
 	ops := []clientv3.Op{clientv3.OpDelete(r.key(teamKind, teamID))}
-	for _, kind := range []string{clusterNameKind, agentKeyKind, invitationKind, auditKind} {
+	for _, kind := range []string{memberKind, tokenKind, clusterNameKind, agentKeyKind, invitationKind, auditKind} {
 		ops = append(ops, clientv3.OpDelete(r.key(kind, teamID)+"/", clientv3.WithPrefix()))
 	}
 	for _, kv := range names {
