@@ -43,6 +43,7 @@ const (
 	kindCompleteJob
 	kindAbortJob
 	kindSetLimits // from version 2 of the state on
+	kindUseBucket // from version 3 of the state on
 )
 
 // commands describes every command by its kind. To add a command:
@@ -89,6 +90,7 @@ var commands = [...]commandSpec{
 	kindCompleteJob:          withResult((*machine).completeJob),
 	kindAbortJob:             withError((*machine).abortJob),
 	kindSetLimits:            withError((*machine).setLimits),
+	kindUseBucket:            withError((*machine).useBucket),
 }
 
 // commandSpec creates and applies the commands of one kind.
@@ -166,3 +168,4 @@ func (*StartJob) kind() commandKind             { return kindStartJob }
 func (*CompleteJob) kind() commandKind          { return kindCompleteJob }
 func (*AbortJob) kind() commandKind             { return kindAbortJob }
 func (*SetLimits) kind() commandKind            { return kindSetLimits }
+func (*UseBucket) kind() commandKind            { return kindUseBucket }

@@ -48,13 +48,14 @@ func goldenCommands() []Command {
 		&CompleteJob{Job: 300, Last: true, Outcome: []byte("outcome")},
 		&AbortJob{Job: 300},
 		&SetLimits{Limits{1, 300, 3, 4, 5, 6, 1 << 40}},
+		&UseBucket{"id"},
 	)
 }
 
 // goldenFiles returns the golden files of commands or records by the version of the state that has them. A new version gets a file of its
 // own, since files stay the same within a generation.
 func goldenFiles(name string) []string {
-	return []string{1: filepath.Join("testdata", name), 2: filepath.Join("testdata", name+"-2")}
+	return []string{1: filepath.Join("testdata", name), 2: filepath.Join("testdata", name+"-2"), 3: filepath.Join("testdata", name+"-3")}
 }
 
 // checkGolden compares the lines of commands or records with the golden files of their versions.
@@ -77,7 +78,10 @@ func TestCommands_Golden(t *testing.T) {
 	now := map[int]string{}
 	for _, c := range goldenCommands() {
 		version := 1
-		if c.kind() >= kindSetLimits {
+		switch {
+		case c.kind() >= kindUseBucket:
+			version = 3
+		case c.kind() >= kindSetLimits:
 			version = 2
 		}
 		seen[c.kind()] = true

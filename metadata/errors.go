@@ -43,6 +43,10 @@ var (
 	ErrConfigsTooLarge = errors.New("configs are too large")
 	// ErrConfigsChanged: the topic's configs are not those by which the command was decided.
 	ErrConfigsChanged = errors.New("configs have changed")
+	// ErrInvalidBucket is returned for an empty bucket id, or one longer than MaxBucketID.
+	ErrInvalidBucket = errors.New("invalid bucket id")
+	// ErrBucketInUse is returned if agents with open sessions use another bucket.
+	ErrBucketInUse = errors.New("open sessions use another bucket")
 	// ErrInvalidCount: the count is below 1 or too large.
 	ErrInvalidCount = errors.New("invalid count")
 )

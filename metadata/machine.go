@@ -50,6 +50,7 @@ type machine struct {
 	counts producerCount // derived
 	bounds producerBounds
 	limits Limits
+	bucket string // id of the one with the records
 
 	groups      btree.Map[string, *groupEntry] // by name; they and their topics are copied once per generation too
 	offsetSweep offsetCursor

@@ -103,6 +103,8 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 			c.Limits[kind] = num(t, d, LimitKind(kind).String(), 0)
 		}
 		return w.apply(t, c)
+	case "use-bucket":
+		return w.apply(t, &UseBucket{Bucket: arg(d, "id")})
 	case "raise-version":
 		return w.apply(t, &RaiseVersion{Version: uint32(num(t, d, "version", 0))})
 	}
@@ -280,6 +282,8 @@ func (w *world) show(t *testing.T, d *datadriven.TestData) string {
 				fmt.Fprintf(&b, "%s: %d of %d\n", LimitKind(kind), used[kind], limits[kind])
 			}
 		}
+	case "show-bucket":
+		fmt.Fprintf(&b, "%q, session open: %t\n", s.RecordsBucket(), s.HasOpenSession())
 	case "show-configs":
 		fmt.Fprintf(&b, "%v\n", s.Configs(ConfigBroker, ""))
 	case "show-sessions":

@@ -79,6 +79,7 @@ func (s *machine) encode(f *sectionWriter) (uint64, error) {
 	s.encodeEnded(f)
 	s.encodeProducerLimit(f)
 	s.encodeLimits(f)
+	s.encodeBucket(f)
 	s.cleanup.scan(func(t extent.Tree) bool {
 		f.buf = append(f.buf, byte(recordCleanup))
 		encodeExtents(f, &t)

@@ -48,6 +48,7 @@ func one() *machine {
 	s.nextSession, s.nextProducerID = 10, 10
 	s.bounds.active = 7
 	s.limits = Limits{1, 2, 3, 4, 5, 6, 7}
+	s.bucket = "b"
 	s.configs.Set(configKey(ConfigBroker, "1"), map[string]string{"k": "v"})
 	s.gone.Set("gone", 1)
 	var left extent.Tree

@@ -9,7 +9,7 @@ import (
 // recordTag is the first byte of a snapshot record. Within a generation, no tag is given to another record.
 type recordTag uint8
 
-// The tags, in snapshot order but for the last. DESIGN.md lists the fields. A tag inserted in the middle renumbers the tags that follow, which raises
+// The tags, in snapshot order but for the last two. DESIGN.md lists the fields. A tag inserted in the middle renumbers the tags that follow, which raises
 // generation.Number.
 const (
 	recordMeta recordTag = iota + 1
@@ -42,6 +42,7 @@ const (
 	recordProducerLimit
 	recordCleanup
 	recordLimits // before recordCleanup
+	recordBucket // before recordCleanup
 )
 
 // records describes every record by its tag. To add a record:
@@ -80,6 +81,7 @@ var records = [...]recordKind{
 	recordProducerLimit:         {"bound of producers", (*snapshotDecoder).readProducerLimit},
 	recordCleanup:               {"extents to clean up", (*snapshotDecoder).beginCleanup},
 	recordLimits:                {"limits", (*snapshotDecoder).readLimits},
+	recordBucket:                {"bucket of the records", (*snapshotDecoder).readBucket},
 }
 
 // recordKind is the name of a record in errors, and the decoder of its fields.

@@ -25,7 +25,10 @@ func TestRecords_Golden(t *testing.T) {
 		tag, size := recordTag(p[0]), len(p)-w.Len()
 		seen[tag] = true
 		version := 1
-		if tag >= recordLimits {
+		switch {
+		case tag >= recordBucket:
+			version = 3
+		case tag >= recordLimits:
 			version = 2
 		}
 		now[version] += fmt.Sprintf("%-28s%02x %x\n", strings.ReplaceAll(tag.String(), " ", "-"), p[0], p[1:size])

@@ -17,10 +17,14 @@ const MinVersion uint32 = 1
 //
 //	1  the first one
 //	2  has limits (SetLimits)
-var MaxVersion = LimitsVersion
+//	3  knows the bucket of the records (UseBucket)
+var MaxVersion = BucketVersion
 
 // LimitsVersion is the version of the state from which on owners propose SetLimits.
 const LimitsVersion uint32 = 2
+
+// BucketVersion is the version of the state from which on owners propose UseBucket.
+const BucketVersion uint32 = 3
 
 // State is the state of one virtual cluster after some log entry. It is changed by Apply alone, on one goroutine.
 // Snapshot gives a frozen copy in O(number of tables), which other goroutines may read while Apply goes on.
@@ -53,6 +57,8 @@ type api interface {
 	Now() int64
 	Version() uint32
 	ClusterID() string
+	RecordsBucket() string
+	HasOpenSession() bool
 	EmptiedZones() iter.Seq[SessionInfo]
 	Apply(index uint64, b *Batch, fx *Effects, results []Result) []Result
 
