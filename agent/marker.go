@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/marker"
 	"github.com/freshet-io/freshet/objstore/open"
@@ -28,16 +30,23 @@ const (
 	absentPatience = 12 * time.Second
 	// refusedPause is the pause before the next Hello to an owner that refused the bucket.
 	refusedPause = 5 * time.Second
+	// maxRefusals is the number of consecutive refusals after which a bucket with the expected id is a wrong one. They last about as long as
+	// the sessions of agents that died.
+	maxRefusals = 6
 )
+
+// rightBucket is the remedy for a wrong bucket.
+const rightBucket = "set --bucket to that of the virtual cluster's records"
 
 // errNotCompared is the fault of an agent that has not compared its bucket with the control plane yet.
 var errNotCompared = errors.New("the bucket's cluster id has not been compared with the control plane's yet")
 
-// ownership compares the marker of the agent's bucket with the control plane's cluster id. Until they are equal once, the gate
-// holds all writes to the bucket. Each Welcome makes the ownership read the marker again.
+// ownership compares the marker of the agent's bucket with the control plane's cluster id. Until they are equal after a Welcome, the gate
+// holds all writes to the bucket. Each Welcome and each refusal of the bucket makes the ownership read the marker again. If the refusal has
+// a BucketCheck, the ownership does the check (bucketcheck.go).
 //
 //	the read returns             while the gate is closed             once the gate is open
-//	the expected id              the gate opens                       nothing to do
+//	the expected id              the gate opens after a Welcome       nothing to do
 //	another id, or moved         the agent ends                       the agent ends
 //	a newer format               the agent ends                       read again after markerRepeat
 //	no object, an access         a miss: read again, and the agent    read again after markerRepeat
@@ -50,6 +59,7 @@ type ownership struct {
 	log      *zap.Logger
 	read     chan struct{} // closed after the first read that found a marker or missed it
 	changed  chan struct{} // holds one item after expected was set
+	news     chan struct{} // holds one item after a refused agent found another marker than it had reported
 
 	// The fields below belong to run.
 	missing time.Time // of the first of consecutive misses, zero if the newest read was none
@@ -60,15 +70,24 @@ type ownership struct {
 		found *marker.Marker // the newest one read, with an empty id after a miss while the gate is closed; nil before
 		// virtualCluster names the marker. Without a setting it is "" before the first Welcome.
 		virtualCluster string
-		expected       string // the control plane's cluster id, "" before the first Welcome or refusal
-		refused        bool   // the owner that sent expected refused the bucket
+		expected       string           // the control plane's cluster id, "" before the first Welcome or refusal
+		refused        int              // consecutive refusals by the owner that sent expected, 0 after a Welcome
+		check          *api.BucketCheck // of the newest refusal, nil if there was none or the bucket has passed it
+		passed         string           // id of the newest check that the bucket has passed
+		reported       reported         // in the newest Hello
 	}
+}
+
+// reported is the part of a Hello that tells about the bucket.
+type reported struct {
+	read                       bool
+	clusterID, bucketID, check string
 }
 
 func newOwnership(bucket objstore.Bucket, cfg *Config) *ownership {
 	o := &ownership{
 		bucket: bucket, location: open.Redact(cfg.BucketURL), gate: marker.NewGate(bucket),
-		log: cfg.Log.Named("store"), read: make(chan struct{}), changed: make(chan struct{}, 1),
+		log: cfg.Log.Named("store"), read: make(chan struct{}), changed: make(chan struct{}, 1), news: make(chan struct{}, 1),
 	}
 	o.mu.virtualCluster = cfg.VirtualCluster
 	return o
@@ -86,40 +105,50 @@ func (o *ownership) name() string {
 func (o *ownership) hello() *api.BucketMarker {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.mu.found == nil {
+	r := o.report()
+	o.mu.reported = r
+	if !r.read {
 		return nil
 	}
-	return &api.BucketMarker{ClusterId: o.mu.found.ClusterID}
+	return &api.BucketMarker{ClusterId: r.clusterID, BucketId: r.bucketID, Check: r.check}
+}
+
+// report returns the report for the next Hello. Called with mu held.
+func (o *ownership) report() reported {
+	if o.mu.found == nil {
+		return reported{}
+	}
+	return reported{read: true, clusterID: o.mu.found.ClusterID, bucketID: o.mu.found.BucketID, check: o.mu.passed}
 }
 
 // onWelcome makes run compare the bucket with the cluster id of a Welcome.
 func (o *ownership) onWelcome(w *api.Welcome) {
-	if w.GetVirtualCluster() != "" {
-		o.mu.Lock()
-		o.mu.virtualCluster = w.GetVirtualCluster()
-		o.mu.Unlock()
-	}
-	o.expect(w.GetClusterId(), false)
+	o.expect(w.GetVirtualCluster(), w.GetClusterId(), nil, false)
 }
 
-// refused makes run compare the bucket with the cluster id of an owner that refused the bucket. It returns when the gate opens, or
-// after refusedPause.
-func (o *ownership) refused(ctx context.Context, clusterID string) {
-	opened := o.gate.Opened()
-	if o.ready() == nil {
-		opened = nil
-	}
-	o.expect(clusterID, true)
+// refused makes run compare the bucket with the cluster id of an owner that refused the bucket, and do the owner's check. It returns when
+// the next Hello has something new to report, or after refusedPause.
+func (o *ownership) refused(ctx context.Context, wrong *client.WrongBucketError) {
 	select {
-	case <-opened:
+	case <-o.news:
+	default:
+	}
+	o.expect(wrong.VirtualCluster, wrong.ClusterID, wrong.Check, true)
+	select {
+	case <-o.news:
 	case <-time.After(refusedPause):
 	case <-ctx.Done():
 	}
 }
 
-func (o *ownership) expect(clusterID string, refused bool) {
+// expect sets the facts that the owner sent.
+func (o *ownership) expect(virtualCluster, clusterID string, check *api.BucketCheck, refused bool) {
 	o.mu.Lock()
-	o.mu.expected, o.mu.refused = clusterID, refused
+	o.mu.virtualCluster = cmp.Or(virtualCluster, o.mu.virtualCluster)
+	o.mu.expected, o.mu.check = clusterID, check
+	if o.mu.refused++; !refused {
+		o.mu.refused = 0
+	}
 	o.mu.Unlock()
 	select {
 	case o.changed <- struct{}{}:
@@ -177,23 +206,32 @@ func (o *ownership) pause() time.Duration {
 // refusal can change the outcome.
 func (o *ownership) compare(ctx context.Context) (settled bool, err error) {
 	found, err := o.look(ctx)
-	if ctx.Err() != nil {
-		return true, nil //nolint:nilerr // the agent stops
+	if err == nil || errors.Is(err, objstore.ErrNotFound) {
+		found, err = o.check(ctx, found, err)
 	}
-	if err != nil {
+	var wrong *marker.WrongError
+	switch {
+	case ctx.Err() != nil:
+		return true, nil //nolint:nilerr // the agent stops
+	case errors.As(err, &wrong):
+		return true, err
+	case err != nil:
 		return o.failed(err)
 	}
-	o.missing, o.failing = time.Time{}, false
-	expected := o.note(found)
+	o.failing = false
+	expected, refused := o.note(found)
 	switch {
 	case found.MovedTo != "":
 		return true, o.wrong(expected, found)
 	case expected == "":
-		return true, nil
 	case found.ClusterID != expected:
 		return true, o.wrong(expected, found)
+	case refused == 0:
+		o.gate.Open()
+	case refused > maxRefusals:
+		return true, o.wrong(expected, found)
 	}
-	o.gate.Open()
+	o.missing = time.Time{}
 	return true, nil
 }
 
@@ -203,27 +241,33 @@ func (o *ownership) look(ctx context.Context) (marker.Marker, error) {
 	return marker.Read(ctx, o.bucket, o.name())
 }
 
-// note stores a marker for hello and returns the expected cluster id.
-func (o *ownership) note(found marker.Marker) (expected string) {
+// note stores a marker for hello. It returns the expected cluster id, and the number of refusals by its owner.
+func (o *ownership) note(found marker.Marker) (expected string, refused int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.mu.found == nil {
 		close(o.read)
 	}
 	o.mu.found = &found
-	return o.mu.expected
+	if o.mu.refused > 0 && o.report() != o.mu.reported {
+		select {
+		case o.news <- struct{}{}:
+		default:
+		}
+	}
+	return o.mu.expected, o.mu.refused
 }
 
 // failed is compare after a read that returned no marker.
 func (o *ownership) failed(err error) (settled bool, _ error) {
 	closed := o.ready() != nil
 	if closed && errors.Is(err, marker.ErrNewer) {
-		return true, fmt.Errorf("--bucket %s: %w: upgrade this program, or set --bucket to the control plane's", o.location, err)
+		return true, fmt.Errorf("--bucket %s: %w: upgrade this program, or %s", o.location, err, rightBucket)
 	}
 	if !o.failing {
 		o.failing = true
 		if closed && errors.Is(err, objstore.ErrNotFound) {
-			o.log.Info("waiting for the control plane to write its cluster id to the bucket", zap.String("bucket", o.location))
+			o.log.Info("waiting for the cluster id in the bucket", zap.String("bucket", o.location))
 		} else {
 			o.log.Info("cluster id in the bucket cannot be read, trying again", zap.Duration("again_in", o.pause()), zap.Error(err))
 		}
@@ -235,13 +279,11 @@ func (o *ownership) failed(err error) (settled bool, _ error) {
 		o.missing = time.Time{}
 		return false, nil
 	}
-	expected := o.note(marker.Marker{})
-	o.mu.Lock()
+	expected, refused := o.note(marker.Marker{})
 	patience := markerPatience
-	if o.mu.refused && errors.Is(err, objstore.ErrNotFound) {
+	if refused > 0 && errors.Is(err, objstore.ErrNotFound) {
 		patience = absentPatience
 	}
-	o.mu.Unlock()
 	switch {
 	case expected == "":
 		o.missing = time.Time{}
@@ -263,19 +305,19 @@ func missed(err error) bool {
 func (o *ownership) unfit(expected string, err error) error {
 	switch {
 	case errors.Is(err, objstore.ErrRefused):
-		return fmt.Errorf("--bucket %s: %w: grant the agent the rights to read the object and to list the bucket, or set --bucket to the control plane's",
-			o.location, err)
+		return fmt.Errorf("--bucket %s: %w: grant the agent the rights to read the object and to list the bucket, or %s",
+			o.location, err, rightBucket)
 	case errors.Is(err, marker.ErrMalformed):
-		return fmt.Errorf("--bucket %s: %w: set --bucket to the control plane's, or remove the object there, and the control plane writes it again",
-			o.location, err)
+		return fmt.Errorf("--bucket %s: %w: %s, or remove the object if this is the right bucket, and it is written again",
+			o.location, err, rightBucket)
 	}
 	return o.wrong(expected, marker.Marker{})
 }
 
 // wrong returns the error of a bucket that is not the virtual cluster's, as an operator reads it.
-func (o *ownership) wrong(expected string, found marker.Marker) error {
+func (o *ownership) wrong(expected string, found marker.Marker) *marker.WrongError {
 	return &marker.WrongError{
 		Location: o.location, VirtualCluster: o.name(), Found: found, Expected: expected,
-		Holder: "the control plane", Remedy: "set --bucket to the control plane's",
+		Holder: "the control plane", Remedy: rightBucket,
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/marker"
 	"github.com/freshet-io/freshet/objstore/mem"
@@ -117,7 +118,7 @@ func TestOwnership_OpensTheGateForTheClustersBucket(t *testing.T) {
 
 const (
 	inBucket = "--bucket s3://records/a?secret-key=redacted"
-	remedy   = "set --bucket to the control plane's"
+	remedy   = "set --bucket to that of the virtual cluster's records"
 )
 
 // wrongBuckets are markers that end an agent, with its error.
@@ -158,7 +159,7 @@ func TestOwnership_EndsAtAnotherClustersBucket(t *testing.T) {
 	for name, c := range wrongBuckets {
 		for by, tell := range map[string]func(ctx context.Context, o *ownership){
 			"Welcome": func(_ context.Context, o *ownership) { o.onWelcome(&api.Welcome{ClusterId: "id"}) },
-			"refusal": func(ctx context.Context, o *ownership) { o.refused(ctx, "id") },
+			"refusal": func(ctx context.Context, o *ownership) { o.refused(ctx, &client.WrongBucketError{ClusterID: "id"}) },
 		} {
 			t.Run(name+", "+by, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -195,7 +196,7 @@ func TestOwnership_EndsWhenItsBucketBecomesAnotherClusters(t *testing.T) {
 func TestOwnership_EndsAtAnotherClustersControlPlane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, ended := joined(t, mem.New())
-		o.refused(t.Context(), "other")
+		o.refused(t.Context(), &client.WrongBucketError{ClusterID: "other"})
 		require.EqualError(t, <-ended, inBucket+` holds virtual cluster "main" with cluster id id, but the control plane has cluster id other: `+remedy)
 	})
 }
@@ -203,7 +204,7 @@ func TestOwnership_EndsAtAnotherClustersControlPlane(t *testing.T) {
 func TestOwnership_MarkerThatStaysUnusableEndsItByItsCause(t *testing.T) {
 	const says = inBucket + ": read clusters/main: "
 	const forRights = ": grant the agent the rights to read the object and to list the bucket, or " + remedy
-	const forObject = ": " + remedy + ", or remove the object there, and the control plane writes it again"
+	const forObject = ": " + remedy + ", or remove the object if this is the right bucket, and it is written again"
 	for name, c := range map[string]struct {
 		says  string
 		after time.Duration
@@ -249,21 +250,27 @@ func TestOwnership_WaitsForTheMarker(t *testing.T) {
 	})
 }
 
-// refused returns as soon as the marker is there, for the next Hello, and pauses before the next Hello otherwise.
+// refused returns as soon as there is another marker to report, and pauses before the next Hello otherwise.
 func TestOwnership_RefusedWaitsForTheMarker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bucket := mem.New()
 		o, ended := comparing(t, bucket)
+		wrong := &client.WrongBucketError{ClusterID: "id"}
+		require.Empty(t, o.hello().GetClusterId())
 		began := time.Now()
-		o.refused(t.Context(), "id")
+		o.refused(t.Context(), wrong)
 		require.Equal(t, refusedPause, time.Since(began))
 		time.AfterFunc(time.Second, func() { mark(t, bucket, marker.Marker{ClusterID: "id"}) })
-		o.refused(t.Context(), "id")
+		o.refused(t.Context(), wrong)
 		require.Less(t, time.Since(began), refusedPause+2*time.Second)
 		require.Equal(t, "id", o.hello().GetClusterId())
+		require.Error(t, o.ready(), "the owner has not let the agent in")
 		began = time.Now()
-		o.refused(t.Context(), "id")
-		require.Equal(t, refusedPause, time.Since(began), "the gate is open")
+		o.refused(t.Context(), wrong)
+		require.Equal(t, refusedPause, time.Since(began), "the owner knows this marker")
+		o.onWelcome(&api.Welcome{ClusterId: "id"})
+		synctest.Wait()
+		require.NoError(t, o.ready())
 		require.Empty(t, ended)
 	})
 }
@@ -307,7 +314,7 @@ func TestOwnership_OutlivesAnUnusableMarker(t *testing.T) {
 						time.Sleep(lasts)
 						require.LessOrEqual(t, bucket.gets.Load()-before, int64(lasts/markerRepeat)+1)
 						require.Equal(t, "id", o.hello().GetClusterId())
-						o.refused(t.Context(), "id")
+						o.refused(t.Context(), &client.WrongBucketError{ClusterID: "id"})
 						bucket.answer.Store(nil)
 						time.Sleep(time.Hour)
 					}

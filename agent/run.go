@@ -247,7 +247,7 @@ func (a *Agent) awaitStore(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if a.owned.name() == "" {
-		return ctx.Err() // only a Welcome names the marker
+		return ctx.Err() // only a Welcome or a refusal names the marker
 	}
 	// The owner refuses an agent with another cluster's bucket before that has a session, if it is told in time.
 	select {
@@ -288,7 +288,7 @@ func (a *Agent) converse(ctx context.Context) error {
 		if !errors.As(err, &wrong) {
 			return err
 		}
-		a.owned.refused(ctx, wrong.ClusterID)
+		a.owned.refused(ctx, wrong)
 	}
 }
 

@@ -132,7 +132,7 @@ func (x Refused_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Refused_Reason.Descriptor instead.
 func (Refused_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{32, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{33, 0}
 }
 
 type Error_Code int32
@@ -193,7 +193,7 @@ func (x Error_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Error_Code.Descriptor instead.
 func (Error_Code) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{42, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{43, 0}
 }
 
 type AskRequest struct {
@@ -1014,10 +1014,12 @@ func (x *Hello) GetBucketMarker() *BucketMarker {
 	return nil
 }
 
-// BucketMarker is the cluster id that is stored in a bucket.
+// BucketMarker is the marker of a bucket.
 type BucketMarker struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"` // empty: the bucket has no marker
+	BucketId      string                 `protobuf:"bytes,2,opt,name=bucket_id,json=bucketId,proto3" json:"bucket_id,omitempty"`    // empty if the control plane wrote the marker
+	Check         string                 `protobuf:"bytes,3,opt,name=check,proto3" json:"check,omitempty"`                          // id of the newest BucketCheck that the bucket has passed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1059,6 +1061,82 @@ func (x *BucketMarker) GetClusterId() string {
 	return ""
 }
 
+func (x *BucketMarker) GetBucketId() string {
+	if x != nil {
+		return x.BucketId
+	}
+	return ""
+}
+
+func (x *BucketMarker) GetCheck() string {
+	if x != nil {
+		return x.Check
+	}
+	return ""
+}
+
+// BucketCheck has an agent prove that its bucket is the one of the records. If the bucket has all bundles and no marker, the agent writes the
+// marker. Then the agent says Hello again, with the check's id.
+type BucketCheck struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // random
+	BundlePrefix  string                 `protobuf:"bytes,2,opt,name=bundle_prefix,json=bundlePrefix,proto3" json:"bundle_prefix,omitempty"`
+	Bundles       []uint64               `protobuf:"varint,3,rep,packed,name=bundles,proto3" json:"bundles,omitempty"` // names; none if the state refers to no bundle
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BucketCheck) Reset() {
+	*x = BucketCheck{}
+	mi := &file_controlplane_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BucketCheck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BucketCheck) ProtoMessage() {}
+
+func (x *BucketCheck) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BucketCheck.ProtoReflect.Descriptor instead.
+func (*BucketCheck) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *BucketCheck) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *BucketCheck) GetBundlePrefix() string {
+	if x != nil {
+		return x.BundlePrefix
+	}
+	return ""
+}
+
+func (x *BucketCheck) GetBundles() []uint64 {
+	if x != nil {
+		return x.Bundles
+	}
+	return nil
+}
+
 // Probe asks for a Stamp: the index of everything committed before the owner read it. Every probe is also a sign of
 // life; agents send at least one a second.
 type Probe struct {
@@ -1070,7 +1148,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_controlplane_proto_msgTypes[11]
+	mi := &file_controlplane_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1082,7 +1160,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[11]
+	mi := &file_controlplane_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1095,7 +1173,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{11}
+	return file_controlplane_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Probe) GetToken() uint64 {
@@ -1118,7 +1196,7 @@ type Commit struct {
 
 func (x *Commit) Reset() {
 	*x = Commit{}
-	mi := &file_controlplane_proto_msgTypes[12]
+	mi := &file_controlplane_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1130,7 +1208,7 @@ func (x *Commit) String() string {
 func (*Commit) ProtoMessage() {}
 
 func (x *Commit) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[12]
+	mi := &file_controlplane_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1143,7 +1221,7 @@ func (x *Commit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commit.ProtoReflect.Descriptor instead.
 func (*Commit) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{12}
+	return file_controlplane_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Commit) GetRequest() uint64 {
@@ -1180,7 +1258,7 @@ type Abandon struct {
 
 func (x *Abandon) Reset() {
 	*x = Abandon{}
-	mi := &file_controlplane_proto_msgTypes[13]
+	mi := &file_controlplane_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1192,7 +1270,7 @@ func (x *Abandon) String() string {
 func (*Abandon) ProtoMessage() {}
 
 func (x *Abandon) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[13]
+	mi := &file_controlplane_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1205,7 +1283,7 @@ func (x *Abandon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abandon.ProtoReflect.Descriptor instead.
 func (*Abandon) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{13}
+	return file_controlplane_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Abandon) GetRequest() uint64 {
@@ -1240,7 +1318,7 @@ type Lookup struct {
 
 func (x *Lookup) Reset() {
 	*x = Lookup{}
-	mi := &file_controlplane_proto_msgTypes[14]
+	mi := &file_controlplane_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1330,7 @@ func (x *Lookup) String() string {
 func (*Lookup) ProtoMessage() {}
 
 func (x *Lookup) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[14]
+	mi := &file_controlplane_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1343,7 @@ func (x *Lookup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lookup.ProtoReflect.Descriptor instead.
 func (*Lookup) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{14}
+	return file_controlplane_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Lookup) GetRequest() uint64 {
@@ -1303,7 +1381,7 @@ type PartitionLookup struct {
 
 func (x *PartitionLookup) Reset() {
 	*x = PartitionLookup{}
-	mi := &file_controlplane_proto_msgTypes[15]
+	mi := &file_controlplane_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1315,7 +1393,7 @@ func (x *PartitionLookup) String() string {
 func (*PartitionLookup) ProtoMessage() {}
 
 func (x *PartitionLookup) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[15]
+	mi := &file_controlplane_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1328,7 +1406,7 @@ func (x *PartitionLookup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionLookup.ProtoReflect.Descriptor instead.
 func (*PartitionLookup) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{15}
+	return file_controlplane_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PartitionLookup) GetTopic() []byte {
@@ -1432,7 +1510,7 @@ type Unsubscribe struct {
 
 func (x *Unsubscribe) Reset() {
 	*x = Unsubscribe{}
-	mi := &file_controlplane_proto_msgTypes[16]
+	mi := &file_controlplane_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1444,7 +1522,7 @@ func (x *Unsubscribe) String() string {
 func (*Unsubscribe) ProtoMessage() {}
 
 func (x *Unsubscribe) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[16]
+	mi := &file_controlplane_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1457,7 +1535,7 @@ func (x *Unsubscribe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unsubscribe.ProtoReflect.Descriptor instead.
 func (*Unsubscribe) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{16}
+	return file_controlplane_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Unsubscribe) GetPartitions() []*PartitionRef {
@@ -1477,7 +1555,7 @@ type PartitionRef struct {
 
 func (x *PartitionRef) Reset() {
 	*x = PartitionRef{}
-	mi := &file_controlplane_proto_msgTypes[17]
+	mi := &file_controlplane_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +1567,7 @@ func (x *PartitionRef) String() string {
 func (*PartitionRef) ProtoMessage() {}
 
 func (x *PartitionRef) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[17]
+	mi := &file_controlplane_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +1580,7 @@ func (x *PartitionRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionRef.ProtoReflect.Descriptor instead.
 func (*PartitionRef) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{17}
+	return file_controlplane_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PartitionRef) GetTopic() []byte {
@@ -1549,7 +1627,7 @@ type Forward struct {
 
 func (x *Forward) Reset() {
 	*x = Forward{}
-	mi := &file_controlplane_proto_msgTypes[18]
+	mi := &file_controlplane_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1561,7 +1639,7 @@ func (x *Forward) String() string {
 func (*Forward) ProtoMessage() {}
 
 func (x *Forward) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[18]
+	mi := &file_controlplane_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1574,7 +1652,7 @@ func (x *Forward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forward.ProtoReflect.Descriptor instead.
 func (*Forward) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{18}
+	return file_controlplane_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Forward) GetRequest() uint64 {
@@ -1699,7 +1777,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_controlplane_proto_msgTypes[19]
+	mi := &file_controlplane_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1711,7 +1789,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[19]
+	mi := &file_controlplane_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1724,7 +1802,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{19}
+	return file_controlplane_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Drain) GetRequest() uint64 {
@@ -1744,7 +1822,7 @@ type Goodbye struct {
 
 func (x *Goodbye) Reset() {
 	*x = Goodbye{}
-	mi := &file_controlplane_proto_msgTypes[20]
+	mi := &file_controlplane_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +1834,7 @@ func (x *Goodbye) String() string {
 func (*Goodbye) ProtoMessage() {}
 
 func (x *Goodbye) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[20]
+	mi := &file_controlplane_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +1847,7 @@ func (x *Goodbye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
 func (*Goodbye) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{20}
+	return file_controlplane_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Goodbye) GetRequest() uint64 {
@@ -1790,7 +1868,7 @@ type JobProgress struct {
 
 func (x *JobProgress) Reset() {
 	*x = JobProgress{}
-	mi := &file_controlplane_proto_msgTypes[21]
+	mi := &file_controlplane_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1802,7 +1880,7 @@ func (x *JobProgress) String() string {
 func (*JobProgress) ProtoMessage() {}
 
 func (x *JobProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[21]
+	mi := &file_controlplane_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1815,7 +1893,7 @@ func (x *JobProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobProgress.ProtoReflect.Descriptor instead.
 func (*JobProgress) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{21}
+	return file_controlplane_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *JobProgress) GetJob() uint32 {
@@ -1846,7 +1924,7 @@ type CompleteJob struct {
 
 func (x *CompleteJob) Reset() {
 	*x = CompleteJob{}
-	mi := &file_controlplane_proto_msgTypes[22]
+	mi := &file_controlplane_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1858,7 +1936,7 @@ func (x *CompleteJob) String() string {
 func (*CompleteJob) ProtoMessage() {}
 
 func (x *CompleteJob) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[22]
+	mi := &file_controlplane_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1871,7 +1949,7 @@ func (x *CompleteJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteJob.ProtoReflect.Descriptor instead.
 func (*CompleteJob) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{22}
+	return file_controlplane_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CompleteJob) GetRequest() uint64 {
@@ -1917,7 +1995,7 @@ type AbortJob struct {
 
 func (x *AbortJob) Reset() {
 	*x = AbortJob{}
-	mi := &file_controlplane_proto_msgTypes[23]
+	mi := &file_controlplane_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1929,7 +2007,7 @@ func (x *AbortJob) String() string {
 func (*AbortJob) ProtoMessage() {}
 
 func (x *AbortJob) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[23]
+	mi := &file_controlplane_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1942,7 +2020,7 @@ func (x *AbortJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJob.ProtoReflect.Descriptor instead.
 func (*AbortJob) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{23}
+	return file_controlplane_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AbortJob) GetRequest() uint64 {
@@ -1999,7 +2077,7 @@ type ErrandDone struct {
 
 func (x *ErrandDone) Reset() {
 	*x = ErrandDone{}
-	mi := &file_controlplane_proto_msgTypes[24]
+	mi := &file_controlplane_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2011,7 +2089,7 @@ func (x *ErrandDone) String() string {
 func (*ErrandDone) ProtoMessage() {}
 
 func (x *ErrandDone) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[24]
+	mi := &file_controlplane_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2024,7 +2102,7 @@ func (x *ErrandDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrandDone.ProtoReflect.Descriptor instead.
 func (*ErrandDone) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{24}
+	return file_controlplane_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ErrandDone) GetId() uint64 {
@@ -2084,7 +2162,7 @@ type DeletedBundles struct {
 
 func (x *DeletedBundles) Reset() {
 	*x = DeletedBundles{}
-	mi := &file_controlplane_proto_msgTypes[25]
+	mi := &file_controlplane_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2096,7 +2174,7 @@ func (x *DeletedBundles) String() string {
 func (*DeletedBundles) ProtoMessage() {}
 
 func (x *DeletedBundles) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[25]
+	mi := &file_controlplane_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2109,7 +2187,7 @@ func (x *DeletedBundles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletedBundles.ProtoReflect.Descriptor instead.
 func (*DeletedBundles) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{25}
+	return file_controlplane_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DeletedBundles) GetFailed() []*FailedBundle {
@@ -2129,7 +2207,7 @@ type FailedBundle struct {
 
 func (x *FailedBundle) Reset() {
 	*x = FailedBundle{}
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2219,7 @@ func (x *FailedBundle) String() string {
 func (*FailedBundle) ProtoMessage() {}
 
 func (x *FailedBundle) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2232,7 @@ func (x *FailedBundle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedBundle.ProtoReflect.Descriptor instead.
 func (*FailedBundle) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{26}
+	return file_controlplane_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FailedBundle) GetBundle() uint64 {
@@ -2194,7 +2272,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2206,7 +2284,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2219,7 +2297,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{27}
+	return file_controlplane_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Load) GetCpu() float64 {
@@ -2315,7 +2393,7 @@ type ToAgent struct {
 
 func (x *ToAgent) Reset() {
 	*x = ToAgent{}
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2327,7 +2405,7 @@ func (x *ToAgent) String() string {
 func (*ToAgent) ProtoMessage() {}
 
 func (x *ToAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2340,7 +2418,7 @@ func (x *ToAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToAgent.ProtoReflect.Descriptor instead.
 func (*ToAgent) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{28}
+	return file_controlplane_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ToAgent) GetItems() []*OwnerItem {
@@ -2374,7 +2452,7 @@ type OwnerItem struct {
 
 func (x *OwnerItem) Reset() {
 	*x = OwnerItem{}
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2386,7 +2464,7 @@ func (x *OwnerItem) String() string {
 func (*OwnerItem) ProtoMessage() {}
 
 func (x *OwnerItem) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2399,7 +2477,7 @@ func (x *OwnerItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnerItem.ProtoReflect.Descriptor instead.
 func (*OwnerItem) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{29}
+	return file_controlplane_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *OwnerItem) GetItem() isOwnerItem_Item {
@@ -2628,7 +2706,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2640,7 +2718,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2653,7 +2731,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{30}
+	return file_controlplane_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Welcome) GetProtocol() uint32 {
@@ -2746,7 +2824,7 @@ type ZoneWriter struct {
 
 func (x *ZoneWriter) Reset() {
 	*x = ZoneWriter{}
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2758,7 +2836,7 @@ func (x *ZoneWriter) String() string {
 func (*ZoneWriter) ProtoMessage() {}
 
 func (x *ZoneWriter) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2771,7 +2849,7 @@ func (x *ZoneWriter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ZoneWriter.ProtoReflect.Descriptor instead.
 func (*ZoneWriter) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{31}
+	return file_controlplane_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ZoneWriter) GetSession() uint32 {
@@ -2797,17 +2875,20 @@ func (x *ZoneWriter) GetSavingsLimit() uint64 {
 
 // Refused ends the stream. An agent whose session was closed opens a new one with a new instance.
 type Refused struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Reason        Refused_Reason         `protobuf:"varint,1,opt,name=reason,proto3,enum=freshet.controlplane.v1.Refused_Reason" json:"reason,omitempty"`
-	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	ClusterId     string                 `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"` // of the virtual cluster, with WRONG_BUCKET
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Reason  Refused_Reason         `protobuf:"varint,1,opt,name=reason,proto3,enum=freshet.controlplane.v1.Refused_Reason" json:"reason,omitempty"`
+	Message string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// The fields below come with WRONG_BUCKET.
+	ClusterId      string       `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`                // of the virtual cluster
+	VirtualCluster string       `protobuf:"bytes,4,opt,name=virtual_cluster,json=virtualCluster,proto3" json:"virtual_cluster,omitempty"` // name; empty from older owners
+	Check          *BucketCheck `protobuf:"bytes,5,opt,name=check,proto3" json:"check,omitempty"`                                         // absent: the bucket can only become the right one by another process
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2819,7 +2900,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2832,7 +2913,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{32}
+	return file_controlplane_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Refused) GetReason() Refused_Reason {
@@ -2854,6 +2935,20 @@ func (x *Refused) GetClusterId() string {
 		return x.ClusterId
 	}
 	return ""
+}
+
+func (x *Refused) GetVirtualCluster() string {
+	if x != nil {
+		return x.VirtualCluster
+	}
+	return ""
+}
+
+func (x *Refused) GetCheck() *BucketCheck {
+	if x != nil {
+		return x.Check
+	}
+	return nil
 }
 
 // Catalogue updates the agent's view of topics, configs and membership. It replaces the entries that it names. The first catalogue of a
@@ -2881,7 +2976,7 @@ type Catalogue struct {
 
 func (x *Catalogue) Reset() {
 	*x = Catalogue{}
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2893,7 +2988,7 @@ func (x *Catalogue) String() string {
 func (*Catalogue) ProtoMessage() {}
 
 func (x *Catalogue) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2906,7 +3001,7 @@ func (x *Catalogue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalogue.ProtoReflect.Descriptor instead.
 func (*Catalogue) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{33}
+	return file_controlplane_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Catalogue) GetIndex() uint64 {
@@ -3004,7 +3099,7 @@ type ClientMetrics struct {
 
 func (x *ClientMetrics) Reset() {
 	*x = ClientMetrics{}
-	mi := &file_controlplane_proto_msgTypes[34]
+	mi := &file_controlplane_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3016,7 +3111,7 @@ func (x *ClientMetrics) String() string {
 func (*ClientMetrics) ProtoMessage() {}
 
 func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[34]
+	mi := &file_controlplane_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3029,7 +3124,7 @@ func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientMetrics.ProtoReflect.Descriptor instead.
 func (*ClientMetrics) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{34}
+	return file_controlplane_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ClientMetrics) GetName() string {
@@ -3059,7 +3154,7 @@ type Topic struct {
 
 func (x *Topic) Reset() {
 	*x = Topic{}
-	mi := &file_controlplane_proto_msgTypes[35]
+	mi := &file_controlplane_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3071,7 +3166,7 @@ func (x *Topic) String() string {
 func (*Topic) ProtoMessage() {}
 
 func (x *Topic) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[35]
+	mi := &file_controlplane_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3084,7 +3179,7 @@ func (x *Topic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topic.ProtoReflect.Descriptor instead.
 func (*Topic) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{35}
+	return file_controlplane_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Topic) GetId() []byte {
@@ -3137,7 +3232,7 @@ type Membership struct {
 
 func (x *Membership) Reset() {
 	*x = Membership{}
-	mi := &file_controlplane_proto_msgTypes[36]
+	mi := &file_controlplane_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3149,7 +3244,7 @@ func (x *Membership) String() string {
 func (*Membership) ProtoMessage() {}
 
 func (x *Membership) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[36]
+	mi := &file_controlplane_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3162,7 +3257,7 @@ func (x *Membership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Membership.ProtoReflect.Descriptor instead.
 func (*Membership) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{36}
+	return file_controlplane_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Membership) GetVersion() uint64 {
@@ -3206,7 +3301,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_controlplane_proto_msgTypes[37]
+	mi := &file_controlplane_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3218,7 +3313,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[37]
+	mi := &file_controlplane_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3231,7 +3326,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{37}
+	return file_controlplane_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Member) GetSession() uint32 {
@@ -3280,7 +3375,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_controlplane_proto_msgTypes[38]
+	mi := &file_controlplane_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3292,7 +3387,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[38]
+	mi := &file_controlplane_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3305,7 +3400,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{38}
+	return file_controlplane_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Notice) GetIndex() uint64 {
@@ -3337,7 +3432,7 @@ type PartitionNotice struct {
 
 func (x *PartitionNotice) Reset() {
 	*x = PartitionNotice{}
-	mi := &file_controlplane_proto_msgTypes[39]
+	mi := &file_controlplane_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3349,7 +3444,7 @@ func (x *PartitionNotice) String() string {
 func (*PartitionNotice) ProtoMessage() {}
 
 func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[39]
+	mi := &file_controlplane_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3362,7 +3457,7 @@ func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionNotice.ProtoReflect.Descriptor instead.
 func (*PartitionNotice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{39}
+	return file_controlplane_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PartitionNotice) GetTopic() []byte {
@@ -3427,7 +3522,7 @@ type AbortedTransaction struct {
 
 func (x *AbortedTransaction) Reset() {
 	*x = AbortedTransaction{}
-	mi := &file_controlplane_proto_msgTypes[40]
+	mi := &file_controlplane_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3439,7 +3534,7 @@ func (x *AbortedTransaction) String() string {
 func (*AbortedTransaction) ProtoMessage() {}
 
 func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[40]
+	mi := &file_controlplane_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3452,7 +3547,7 @@ func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortedTransaction.ProtoReflect.Descriptor instead.
 func (*AbortedTransaction) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{40}
+	return file_controlplane_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AbortedTransaction) GetProducerId() int64 {
@@ -3488,7 +3583,7 @@ type Stamp struct {
 
 func (x *Stamp) Reset() {
 	*x = Stamp{}
-	mi := &file_controlplane_proto_msgTypes[41]
+	mi := &file_controlplane_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3500,7 +3595,7 @@ func (x *Stamp) String() string {
 func (*Stamp) ProtoMessage() {}
 
 func (x *Stamp) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[41]
+	mi := &file_controlplane_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3513,7 +3608,7 @@ func (x *Stamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stamp.ProtoReflect.Descriptor instead.
 func (*Stamp) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{41}
+	return file_controlplane_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Stamp) GetToken() uint64 {
@@ -3555,7 +3650,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_controlplane_proto_msgTypes[42]
+	mi := &file_controlplane_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3567,7 +3662,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[42]
+	mi := &file_controlplane_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3580,7 +3675,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{42}
+	return file_controlplane_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Error) GetCode() Error_Code {
@@ -3609,7 +3704,7 @@ type CommitAnswer struct {
 
 func (x *CommitAnswer) Reset() {
 	*x = CommitAnswer{}
-	mi := &file_controlplane_proto_msgTypes[43]
+	mi := &file_controlplane_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3621,7 +3716,7 @@ func (x *CommitAnswer) String() string {
 func (*CommitAnswer) ProtoMessage() {}
 
 func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[43]
+	mi := &file_controlplane_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3634,7 +3729,7 @@ func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitAnswer.ProtoReflect.Descriptor instead.
 func (*CommitAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{43}
+	return file_controlplane_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CommitAnswer) GetRequest() uint64 {
@@ -3677,7 +3772,7 @@ type LookupAnswer struct {
 
 func (x *LookupAnswer) Reset() {
 	*x = LookupAnswer{}
-	mi := &file_controlplane_proto_msgTypes[44]
+	mi := &file_controlplane_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3689,7 +3784,7 @@ func (x *LookupAnswer) String() string {
 func (*LookupAnswer) ProtoMessage() {}
 
 func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[44]
+	mi := &file_controlplane_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3702,7 +3797,7 @@ func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupAnswer.ProtoReflect.Descriptor instead.
 func (*LookupAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{44}
+	return file_controlplane_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *LookupAnswer) GetRequest() uint64 {
@@ -3750,7 +3845,7 @@ type PartitionAnswer struct {
 
 func (x *PartitionAnswer) Reset() {
 	*x = PartitionAnswer{}
-	mi := &file_controlplane_proto_msgTypes[45]
+	mi := &file_controlplane_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3762,7 +3857,7 @@ func (x *PartitionAnswer) String() string {
 func (*PartitionAnswer) ProtoMessage() {}
 
 func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[45]
+	mi := &file_controlplane_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3775,7 +3870,7 @@ func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionAnswer.ProtoReflect.Descriptor instead.
 func (*PartitionAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{45}
+	return file_controlplane_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PartitionAnswer) GetUnknown() bool {
@@ -3838,7 +3933,7 @@ type ForwardAnswer struct {
 
 func (x *ForwardAnswer) Reset() {
 	*x = ForwardAnswer{}
-	mi := &file_controlplane_proto_msgTypes[46]
+	mi := &file_controlplane_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3850,7 +3945,7 @@ func (x *ForwardAnswer) String() string {
 func (*ForwardAnswer) ProtoMessage() {}
 
 func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[46]
+	mi := &file_controlplane_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3863,7 +3958,7 @@ func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardAnswer.ProtoReflect.Descriptor instead.
 func (*ForwardAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{46}
+	return file_controlplane_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ForwardAnswer) GetRequest() uint64 {
@@ -3897,7 +3992,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_controlplane_proto_msgTypes[47]
+	mi := &file_controlplane_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3909,7 +4004,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[47]
+	mi := &file_controlplane_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3922,7 +4017,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{47}
+	return file_controlplane_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Done) GetRequest() uint64 {
@@ -3951,7 +4046,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_controlplane_proto_msgTypes[48]
+	mi := &file_controlplane_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3963,7 +4058,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[48]
+	mi := &file_controlplane_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3976,7 +4071,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{48}
+	return file_controlplane_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Job) GetJob() uint32 {
@@ -4010,7 +4105,7 @@ type CancelJob struct {
 
 func (x *CancelJob) Reset() {
 	*x = CancelJob{}
-	mi := &file_controlplane_proto_msgTypes[49]
+	mi := &file_controlplane_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4022,7 +4117,7 @@ func (x *CancelJob) String() string {
 func (*CancelJob) ProtoMessage() {}
 
 func (x *CancelJob) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[49]
+	mi := &file_controlplane_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4035,7 +4130,7 @@ func (x *CancelJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJob.ProtoReflect.Descriptor instead.
 func (*CancelJob) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{49}
+	return file_controlplane_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *CancelJob) GetJob() uint32 {
@@ -4060,7 +4155,7 @@ type Errand struct {
 
 func (x *Errand) Reset() {
 	*x = Errand{}
-	mi := &file_controlplane_proto_msgTypes[50]
+	mi := &file_controlplane_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4072,7 +4167,7 @@ func (x *Errand) String() string {
 func (*Errand) ProtoMessage() {}
 
 func (x *Errand) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[50]
+	mi := &file_controlplane_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4085,7 +4180,7 @@ func (x *Errand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Errand.ProtoReflect.Descriptor instead.
 func (*Errand) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{50}
+	return file_controlplane_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Errand) GetId() uint64 {
@@ -4131,7 +4226,7 @@ type DeleteBundles struct {
 
 func (x *DeleteBundles) Reset() {
 	*x = DeleteBundles{}
-	mi := &file_controlplane_proto_msgTypes[51]
+	mi := &file_controlplane_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4143,7 +4238,7 @@ func (x *DeleteBundles) String() string {
 func (*DeleteBundles) ProtoMessage() {}
 
 func (x *DeleteBundles) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[51]
+	mi := &file_controlplane_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4156,7 +4251,7 @@ func (x *DeleteBundles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteBundles.ProtoReflect.Descriptor instead.
 func (*DeleteBundles) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{51}
+	return file_controlplane_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *DeleteBundles) GetBundles() []uint64 {
@@ -4228,10 +4323,16 @@ const file_controlplane_proto_rawDesc = "" +
 	"\fpeer_address\x18\b \x01(\tR\vpeerAddress\x123\n" +
 	"\x05roles\x18\t \x03(\x0e2\x1d.freshet.controlplane.v1.RoleR\x05roles\x12J\n" +
 	"\rbucket_marker\x18\n" +
-	" \x01(\v2%.freshet.controlplane.v1.BucketMarkerR\fbucketMarker\"-\n" +
+	" \x01(\v2%.freshet.controlplane.v1.BucketMarkerR\fbucketMarker\"`\n" +
 	"\fBucketMarker\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x01 \x01(\tR\tclusterId\"\x1d\n" +
+	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x1b\n" +
+	"\tbucket_id\x18\x02 \x01(\tR\bbucketId\x12\x14\n" +
+	"\x05check\x18\x03 \x01(\tR\x05check\"\\\n" +
+	"\vBucketCheck\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12#\n" +
+	"\rbundle_prefix\x18\x02 \x01(\tR\fbundlePrefix\x12\x18\n" +
+	"\abundles\x18\x03 \x03(\x04R\abundles\"\x1d\n" +
 	"\x05Probe\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\"W\n" +
 	"\x06Commit\x12\x18\n" +
@@ -4381,12 +4482,14 @@ const file_controlplane_proto_rawDesc = "" +
 	"ZoneWriter\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x1b\n" +
 	"\tput_share\x18\x02 \x01(\x01R\bputShare\x12#\n" +
-	"\rsavings_limit\x18\x03 \x01(\x04R\fsavingsLimit\"\xf4\x01\n" +
+	"\rsavings_limit\x18\x03 \x01(\x04R\fsavingsLimit\"\xd9\x02\n" +
 	"\aRefused\x12?\n" +
 	"\x06reason\x18\x01 \x01(\x0e2'.freshet.controlplane.v1.Refused.ReasonR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x03 \x01(\tR\tclusterId\"o\n" +
+	"cluster_id\x18\x03 \x01(\tR\tclusterId\x12'\n" +
+	"\x0fvirtual_cluster\x18\x04 \x01(\tR\x0evirtualCluster\x12:\n" +
+	"\x05check\x18\x05 \x01(\v2$.freshet.controlplane.v1.BucketCheckR\x05check\"o\n" +
 	"\x06Reason\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\r\n" +
 	"\tNOT_OWNER\x10\x01\x12\x12\n" +
@@ -4546,7 +4649,7 @@ func file_controlplane_proto_rawDescGZIP() []byte {
 }
 
 var file_controlplane_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
+var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_controlplane_proto_goTypes = []any{
 	(Role)(0),                  // 0: freshet.controlplane.v1.Role
 	(Refused_Reason)(0),        // 1: freshet.controlplane.v1.Refused.Reason
@@ -4562,121 +4665,123 @@ var file_controlplane_proto_goTypes = []any{
 	(*Endpoint)(nil),           // 11: freshet.controlplane.v1.Endpoint
 	(*Hello)(nil),              // 12: freshet.controlplane.v1.Hello
 	(*BucketMarker)(nil),       // 13: freshet.controlplane.v1.BucketMarker
-	(*Probe)(nil),              // 14: freshet.controlplane.v1.Probe
-	(*Commit)(nil),             // 15: freshet.controlplane.v1.Commit
-	(*Abandon)(nil),            // 16: freshet.controlplane.v1.Abandon
-	(*Lookup)(nil),             // 17: freshet.controlplane.v1.Lookup
-	(*PartitionLookup)(nil),    // 18: freshet.controlplane.v1.PartitionLookup
-	(*Unsubscribe)(nil),        // 19: freshet.controlplane.v1.Unsubscribe
-	(*PartitionRef)(nil),       // 20: freshet.controlplane.v1.PartitionRef
-	(*Forward)(nil),            // 21: freshet.controlplane.v1.Forward
-	(*Drain)(nil),              // 22: freshet.controlplane.v1.Drain
-	(*Goodbye)(nil),            // 23: freshet.controlplane.v1.Goodbye
-	(*JobProgress)(nil),        // 24: freshet.controlplane.v1.JobProgress
-	(*CompleteJob)(nil),        // 25: freshet.controlplane.v1.CompleteJob
-	(*AbortJob)(nil),           // 26: freshet.controlplane.v1.AbortJob
-	(*ErrandDone)(nil),         // 27: freshet.controlplane.v1.ErrandDone
-	(*DeletedBundles)(nil),     // 28: freshet.controlplane.v1.DeletedBundles
-	(*FailedBundle)(nil),       // 29: freshet.controlplane.v1.FailedBundle
-	(*Load)(nil),               // 30: freshet.controlplane.v1.Load
-	(*ToAgent)(nil),            // 31: freshet.controlplane.v1.ToAgent
-	(*OwnerItem)(nil),          // 32: freshet.controlplane.v1.OwnerItem
-	(*Welcome)(nil),            // 33: freshet.controlplane.v1.Welcome
-	(*ZoneWriter)(nil),         // 34: freshet.controlplane.v1.ZoneWriter
-	(*Refused)(nil),            // 35: freshet.controlplane.v1.Refused
-	(*Catalogue)(nil),          // 36: freshet.controlplane.v1.Catalogue
-	(*ClientMetrics)(nil),      // 37: freshet.controlplane.v1.ClientMetrics
-	(*Topic)(nil),              // 38: freshet.controlplane.v1.Topic
-	(*Membership)(nil),         // 39: freshet.controlplane.v1.Membership
-	(*Member)(nil),             // 40: freshet.controlplane.v1.Member
-	(*Notice)(nil),             // 41: freshet.controlplane.v1.Notice
-	(*PartitionNotice)(nil),    // 42: freshet.controlplane.v1.PartitionNotice
-	(*AbortedTransaction)(nil), // 43: freshet.controlplane.v1.AbortedTransaction
-	(*Stamp)(nil),              // 44: freshet.controlplane.v1.Stamp
-	(*Error)(nil),              // 45: freshet.controlplane.v1.Error
-	(*CommitAnswer)(nil),       // 46: freshet.controlplane.v1.CommitAnswer
-	(*LookupAnswer)(nil),       // 47: freshet.controlplane.v1.LookupAnswer
-	(*PartitionAnswer)(nil),    // 48: freshet.controlplane.v1.PartitionAnswer
-	(*ForwardAnswer)(nil),      // 49: freshet.controlplane.v1.ForwardAnswer
-	(*Done)(nil),               // 50: freshet.controlplane.v1.Done
-	(*Job)(nil),                // 51: freshet.controlplane.v1.Job
-	(*CancelJob)(nil),          // 52: freshet.controlplane.v1.CancelJob
-	(*Errand)(nil),             // 53: freshet.controlplane.v1.Errand
-	(*DeleteBundles)(nil),      // 54: freshet.controlplane.v1.DeleteBundles
-	nil,                        // 55: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	nil,                        // 56: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	nil,                        // 57: freshet.controlplane.v1.Topic.ConfigsEntry
+	(*BucketCheck)(nil),        // 14: freshet.controlplane.v1.BucketCheck
+	(*Probe)(nil),              // 15: freshet.controlplane.v1.Probe
+	(*Commit)(nil),             // 16: freshet.controlplane.v1.Commit
+	(*Abandon)(nil),            // 17: freshet.controlplane.v1.Abandon
+	(*Lookup)(nil),             // 18: freshet.controlplane.v1.Lookup
+	(*PartitionLookup)(nil),    // 19: freshet.controlplane.v1.PartitionLookup
+	(*Unsubscribe)(nil),        // 20: freshet.controlplane.v1.Unsubscribe
+	(*PartitionRef)(nil),       // 21: freshet.controlplane.v1.PartitionRef
+	(*Forward)(nil),            // 22: freshet.controlplane.v1.Forward
+	(*Drain)(nil),              // 23: freshet.controlplane.v1.Drain
+	(*Goodbye)(nil),            // 24: freshet.controlplane.v1.Goodbye
+	(*JobProgress)(nil),        // 25: freshet.controlplane.v1.JobProgress
+	(*CompleteJob)(nil),        // 26: freshet.controlplane.v1.CompleteJob
+	(*AbortJob)(nil),           // 27: freshet.controlplane.v1.AbortJob
+	(*ErrandDone)(nil),         // 28: freshet.controlplane.v1.ErrandDone
+	(*DeletedBundles)(nil),     // 29: freshet.controlplane.v1.DeletedBundles
+	(*FailedBundle)(nil),       // 30: freshet.controlplane.v1.FailedBundle
+	(*Load)(nil),               // 31: freshet.controlplane.v1.Load
+	(*ToAgent)(nil),            // 32: freshet.controlplane.v1.ToAgent
+	(*OwnerItem)(nil),          // 33: freshet.controlplane.v1.OwnerItem
+	(*Welcome)(nil),            // 34: freshet.controlplane.v1.Welcome
+	(*ZoneWriter)(nil),         // 35: freshet.controlplane.v1.ZoneWriter
+	(*Refused)(nil),            // 36: freshet.controlplane.v1.Refused
+	(*Catalogue)(nil),          // 37: freshet.controlplane.v1.Catalogue
+	(*ClientMetrics)(nil),      // 38: freshet.controlplane.v1.ClientMetrics
+	(*Topic)(nil),              // 39: freshet.controlplane.v1.Topic
+	(*Membership)(nil),         // 40: freshet.controlplane.v1.Membership
+	(*Member)(nil),             // 41: freshet.controlplane.v1.Member
+	(*Notice)(nil),             // 42: freshet.controlplane.v1.Notice
+	(*PartitionNotice)(nil),    // 43: freshet.controlplane.v1.PartitionNotice
+	(*AbortedTransaction)(nil), // 44: freshet.controlplane.v1.AbortedTransaction
+	(*Stamp)(nil),              // 45: freshet.controlplane.v1.Stamp
+	(*Error)(nil),              // 46: freshet.controlplane.v1.Error
+	(*CommitAnswer)(nil),       // 47: freshet.controlplane.v1.CommitAnswer
+	(*LookupAnswer)(nil),       // 48: freshet.controlplane.v1.LookupAnswer
+	(*PartitionAnswer)(nil),    // 49: freshet.controlplane.v1.PartitionAnswer
+	(*ForwardAnswer)(nil),      // 50: freshet.controlplane.v1.ForwardAnswer
+	(*Done)(nil),               // 51: freshet.controlplane.v1.Done
+	(*Job)(nil),                // 52: freshet.controlplane.v1.Job
+	(*CancelJob)(nil),          // 53: freshet.controlplane.v1.CancelJob
+	(*Errand)(nil),             // 54: freshet.controlplane.v1.Errand
+	(*DeleteBundles)(nil),      // 55: freshet.controlplane.v1.DeleteBundles
+	nil,                        // 56: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	nil,                        // 57: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	nil,                        // 58: freshet.controlplane.v1.Topic.ConfigsEntry
 }
 var file_controlplane_proto_depIdxs = []int32{
 	10, // 0: freshet.controlplane.v1.ToOwner.items:type_name -> freshet.controlplane.v1.AgentItem
 	12, // 1: freshet.controlplane.v1.AgentItem.hello:type_name -> freshet.controlplane.v1.Hello
-	14, // 2: freshet.controlplane.v1.AgentItem.probe:type_name -> freshet.controlplane.v1.Probe
-	15, // 3: freshet.controlplane.v1.AgentItem.commit:type_name -> freshet.controlplane.v1.Commit
-	16, // 4: freshet.controlplane.v1.AgentItem.abandon:type_name -> freshet.controlplane.v1.Abandon
-	17, // 5: freshet.controlplane.v1.AgentItem.lookup:type_name -> freshet.controlplane.v1.Lookup
-	19, // 6: freshet.controlplane.v1.AgentItem.unsubscribe:type_name -> freshet.controlplane.v1.Unsubscribe
-	21, // 7: freshet.controlplane.v1.AgentItem.forward:type_name -> freshet.controlplane.v1.Forward
-	22, // 8: freshet.controlplane.v1.AgentItem.drain:type_name -> freshet.controlplane.v1.Drain
-	23, // 9: freshet.controlplane.v1.AgentItem.goodbye:type_name -> freshet.controlplane.v1.Goodbye
-	24, // 10: freshet.controlplane.v1.AgentItem.job_progress:type_name -> freshet.controlplane.v1.JobProgress
-	25, // 11: freshet.controlplane.v1.AgentItem.complete_job:type_name -> freshet.controlplane.v1.CompleteJob
-	26, // 12: freshet.controlplane.v1.AgentItem.abort_job:type_name -> freshet.controlplane.v1.AbortJob
-	30, // 13: freshet.controlplane.v1.AgentItem.load:type_name -> freshet.controlplane.v1.Load
-	27, // 14: freshet.controlplane.v1.AgentItem.errand_done:type_name -> freshet.controlplane.v1.ErrandDone
+	15, // 2: freshet.controlplane.v1.AgentItem.probe:type_name -> freshet.controlplane.v1.Probe
+	16, // 3: freshet.controlplane.v1.AgentItem.commit:type_name -> freshet.controlplane.v1.Commit
+	17, // 4: freshet.controlplane.v1.AgentItem.abandon:type_name -> freshet.controlplane.v1.Abandon
+	18, // 5: freshet.controlplane.v1.AgentItem.lookup:type_name -> freshet.controlplane.v1.Lookup
+	20, // 6: freshet.controlplane.v1.AgentItem.unsubscribe:type_name -> freshet.controlplane.v1.Unsubscribe
+	22, // 7: freshet.controlplane.v1.AgentItem.forward:type_name -> freshet.controlplane.v1.Forward
+	23, // 8: freshet.controlplane.v1.AgentItem.drain:type_name -> freshet.controlplane.v1.Drain
+	24, // 9: freshet.controlplane.v1.AgentItem.goodbye:type_name -> freshet.controlplane.v1.Goodbye
+	25, // 10: freshet.controlplane.v1.AgentItem.job_progress:type_name -> freshet.controlplane.v1.JobProgress
+	26, // 11: freshet.controlplane.v1.AgentItem.complete_job:type_name -> freshet.controlplane.v1.CompleteJob
+	27, // 12: freshet.controlplane.v1.AgentItem.abort_job:type_name -> freshet.controlplane.v1.AbortJob
+	31, // 13: freshet.controlplane.v1.AgentItem.load:type_name -> freshet.controlplane.v1.Load
+	28, // 14: freshet.controlplane.v1.AgentItem.errand_done:type_name -> freshet.controlplane.v1.ErrandDone
 	11, // 15: freshet.controlplane.v1.Hello.endpoints:type_name -> freshet.controlplane.v1.Endpoint
 	0,  // 16: freshet.controlplane.v1.Hello.roles:type_name -> freshet.controlplane.v1.Role
 	13, // 17: freshet.controlplane.v1.Hello.bucket_marker:type_name -> freshet.controlplane.v1.BucketMarker
-	18, // 18: freshet.controlplane.v1.Lookup.partitions:type_name -> freshet.controlplane.v1.PartitionLookup
-	20, // 19: freshet.controlplane.v1.Unsubscribe.partitions:type_name -> freshet.controlplane.v1.PartitionRef
-	28, // 20: freshet.controlplane.v1.ErrandDone.deleted_bundles:type_name -> freshet.controlplane.v1.DeletedBundles
-	29, // 21: freshet.controlplane.v1.DeletedBundles.failed:type_name -> freshet.controlplane.v1.FailedBundle
-	32, // 22: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
-	33, // 23: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
-	35, // 24: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
-	36, // 25: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
-	41, // 26: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
-	44, // 27: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
-	46, // 28: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
-	47, // 29: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
-	49, // 30: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
-	50, // 31: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
-	51, // 32: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
-	52, // 33: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
-	34, // 34: freshet.controlplane.v1.OwnerItem.zone_writer:type_name -> freshet.controlplane.v1.ZoneWriter
-	53, // 35: freshet.controlplane.v1.OwnerItem.errand:type_name -> freshet.controlplane.v1.Errand
+	19, // 18: freshet.controlplane.v1.Lookup.partitions:type_name -> freshet.controlplane.v1.PartitionLookup
+	21, // 19: freshet.controlplane.v1.Unsubscribe.partitions:type_name -> freshet.controlplane.v1.PartitionRef
+	29, // 20: freshet.controlplane.v1.ErrandDone.deleted_bundles:type_name -> freshet.controlplane.v1.DeletedBundles
+	30, // 21: freshet.controlplane.v1.DeletedBundles.failed:type_name -> freshet.controlplane.v1.FailedBundle
+	33, // 22: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
+	34, // 23: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
+	36, // 24: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
+	37, // 25: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
+	42, // 26: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
+	45, // 27: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
+	47, // 28: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
+	48, // 29: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
+	50, // 30: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
+	51, // 31: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
+	52, // 32: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
+	53, // 33: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
+	35, // 34: freshet.controlplane.v1.OwnerItem.zone_writer:type_name -> freshet.controlplane.v1.ZoneWriter
+	54, // 35: freshet.controlplane.v1.OwnerItem.errand:type_name -> freshet.controlplane.v1.Errand
 	1,  // 36: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
-	38, // 37: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
-	39, // 38: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
-	55, // 39: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	37, // 40: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
-	56, // 41: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	57, // 42: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
-	40, // 43: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
-	40, // 44: freshet.controlplane.v1.Membership.gone:type_name -> freshet.controlplane.v1.Member
-	11, // 45: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
-	42, // 46: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
-	43, // 47: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	2,  // 48: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
-	45, // 49: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
-	48, // 50: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
-	45, // 51: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
-	43, // 52: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	45, // 53: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
-	45, // 54: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
-	54, // 55: freshet.controlplane.v1.Errand.delete_bundles:type_name -> freshet.controlplane.v1.DeleteBundles
-	5,  // 56: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
-	9,  // 57: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
-	3,  // 58: freshet.controlplane.v1.Operators.Ask:input_type -> freshet.controlplane.v1.AskRequest
-	7,  // 59: freshet.controlplane.v1.Replicas.Clock:input_type -> freshet.controlplane.v1.ClockRequest
-	6,  // 60: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
-	31, // 61: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
-	4,  // 62: freshet.controlplane.v1.Operators.Ask:output_type -> freshet.controlplane.v1.AskResponse
-	8,  // 63: freshet.controlplane.v1.Replicas.Clock:output_type -> freshet.controlplane.v1.ClockResponse
-	60, // [60:64] is the sub-list for method output_type
-	56, // [56:60] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	14, // 37: freshet.controlplane.v1.Refused.check:type_name -> freshet.controlplane.v1.BucketCheck
+	39, // 38: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
+	40, // 39: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
+	56, // 40: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	38, // 41: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
+	57, // 42: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	58, // 43: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
+	41, // 44: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
+	41, // 45: freshet.controlplane.v1.Membership.gone:type_name -> freshet.controlplane.v1.Member
+	11, // 46: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
+	43, // 47: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
+	44, // 48: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	2,  // 49: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
+	46, // 50: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
+	49, // 51: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
+	46, // 52: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
+	44, // 53: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	46, // 54: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
+	46, // 55: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
+	55, // 56: freshet.controlplane.v1.Errand.delete_bundles:type_name -> freshet.controlplane.v1.DeleteBundles
+	5,  // 57: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
+	9,  // 58: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
+	3,  // 59: freshet.controlplane.v1.Operators.Ask:input_type -> freshet.controlplane.v1.AskRequest
+	7,  // 60: freshet.controlplane.v1.Replicas.Clock:input_type -> freshet.controlplane.v1.ClockRequest
+	6,  // 61: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
+	32, // 62: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
+	4,  // 63: freshet.controlplane.v1.Operators.Ask:output_type -> freshet.controlplane.v1.AskResponse
+	8,  // 64: freshet.controlplane.v1.Replicas.Clock:output_type -> freshet.controlplane.v1.ClockResponse
+	61, // [61:65] is the sub-list for method output_type
+	57, // [57:61] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_proto_init() }
@@ -4701,16 +4806,16 @@ func file_controlplane_proto_init() {
 		(*AgentItem_Load)(nil),
 		(*AgentItem_ErrandDone)(nil),
 	}
-	file_controlplane_proto_msgTypes[15].OneofWrappers = []any{
+	file_controlplane_proto_msgTypes[16].OneofWrappers = []any{
 		(*PartitionLookup_ExtentsFrom)(nil),
 		(*PartitionLookup_Timestamp)(nil),
 	}
-	file_controlplane_proto_msgTypes[18].OneofWrappers = []any{}
-	file_controlplane_proto_msgTypes[24].OneofWrappers = []any{
+	file_controlplane_proto_msgTypes[19].OneofWrappers = []any{}
+	file_controlplane_proto_msgTypes[25].OneofWrappers = []any{
 		(*ErrandDone_DeletedBundles)(nil),
 	}
-	file_controlplane_proto_msgTypes[27].OneofWrappers = []any{}
-	file_controlplane_proto_msgTypes[29].OneofWrappers = []any{
+	file_controlplane_proto_msgTypes[28].OneofWrappers = []any{}
+	file_controlplane_proto_msgTypes[30].OneofWrappers = []any{
 		(*OwnerItem_Welcome)(nil),
 		(*OwnerItem_Refused)(nil),
 		(*OwnerItem_Catalogue)(nil),
@@ -4725,8 +4830,8 @@ func file_controlplane_proto_init() {
 		(*OwnerItem_ZoneWriter)(nil),
 		(*OwnerItem_Errand)(nil),
 	}
-	file_controlplane_proto_msgTypes[33].OneofWrappers = []any{}
-	file_controlplane_proto_msgTypes[50].OneofWrappers = []any{
+	file_controlplane_proto_msgTypes[34].OneofWrappers = []any{}
+	file_controlplane_proto_msgTypes[51].OneofWrappers = []any{
 		(*Errand_DeleteBundles)(nil),
 	}
 	type x struct{}
@@ -4735,7 +4840,7 @@ func file_controlplane_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_proto_rawDesc), len(file_controlplane_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   55,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

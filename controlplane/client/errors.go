@@ -26,7 +26,9 @@ var (
 
 // WrongBucketError ends a Session whose agent has a bucket that does not belong to the virtual cluster.
 type WrongBucketError struct {
-	ClusterID string // of the virtual cluster
+	ClusterID      string           // of the virtual cluster
+	VirtualCluster string           // its name, "" from older owners
+	Check          *api.BucketCheck // by which the agent may prove that the bucket is the right one, or nil
 }
 
 func (e *WrongBucketError) Error() string {

@@ -125,7 +125,7 @@ func (s *Session) refused(address string, r *api.Refused) error {
 	case api.Refused_SESSION_CLOSED:
 		s.sessionClosed()
 	case api.Refused_WRONG_BUCKET:
-		return &WrongBucketError{ClusterID: r.ClusterId}
+		return &WrongBucketError{ClusterID: r.ClusterId, VirtualCluster: r.VirtualCluster, Check: r.Check}
 	case api.Refused_OTHER_PROTOCOL:
 		return &protocolError{address, r.Message}
 	default:

@@ -47,6 +47,7 @@ type agent struct {
 	jobCalls atomic.Int32 // unanswered requests about jobs
 	protocol uint32       // the agent's own
 	instance string       // of Hello
+	bucket   string       // id of its bucket, of Hello
 
 	// Guarded by tenure.mu.
 	since    uint64 // the agent gets catalogue changes above this index
@@ -70,7 +71,7 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
 	defer context.AfterFunc(keys.FromContext(stream.Context()).Revoked(), func() { cancel(errRevoked) })()
 	a := t.newAgent(session, cancel)
-	a.protocol, a.instance = hello.Protocol, hello.Instance
+	a.protocol, a.instance, a.bucket = hello.Protocol, hello.Instance, hello.BucketMarker.GetBucketId()
 	defer a.out.close()
 	defer t.detach(a)
 	welcome, catalogue, refusal := t.welcome(a, protocol)
@@ -158,7 +159,7 @@ func (t *tenure) farApart(hello *api.Hello, message string) *api.OwnerItem {
 
 // admit returns the session that a Hello resumes, or opens a new one.
 func (t *tenure) admit(ctx context.Context, hello *api.Hello) (id.Session, *api.OwnerItem) {
-	if refusal := t.compareBucket(hello.BucketMarker); refusal != nil {
+	if refusal := t.compareBucket(ctx, hello); refusal != nil {
 		return 0, refusal
 	}
 	if hello.Session != 0 {
@@ -206,9 +207,13 @@ const maxEndpoints = 64
 // the outbox. The catalogue is built from a frozen state while it is sent, so that commits continue even with many topics.
 func (t *tenure) welcome(a *agent, protocol uint32) (welcome *api.OwnerItem, catalogue iter.Seq[*api.Catalogue], refusal *api.OwnerItem) {
 	var message *api.Welcome
+	moved := false // another agent's bucket was taken before the session opened
 	frozen, err := t.owner.Freeze(func(s *metadata.State) {
 		info, ok := s.Session(a.session)
 		if !ok || info.Closed || info.Instance != a.instance {
+			return
+		}
+		if moved = t.cluster.cfg.AgentsBucket && s.RecordsBucket() != a.bucket; moved {
 			return
 		}
 		a.zone = info.Zone
@@ -223,6 +228,9 @@ func (t *tenure) welcome(a *agent, protocol uint32) (welcome *api.OwnerItem, cat
 	})
 	if err != nil {
 		return nil, nil, refusedItem(api.Refused_NOT_OWNER, err.Error())
+	}
+	if moved {
+		return nil, nil, refusedItem(api.Refused_NOT_OWNER, "the virtual cluster has another bucket by now")
 	}
 	if message == nil {
 		return nil, nil, refusedItem(api.Refused_SESSION_CLOSED, "the session is not open, or another agent's")

@@ -63,6 +63,8 @@ type ClusterConfig struct {
 	// Marked reports whether the cluster's id is in the control plane's bucket. Agents without an id in theirs wait until it is;
 	// nil: agents are not compared.
 	Marked func() bool
+	// AgentsBucket reports that the control plane does not reach the bucket of the records. Agents mark it, and Marked is not called.
+	AgentsBucket bool
 	// Protocol is the owner's; default api.Protocol. Tests make others up.
 	Protocol uint32
 

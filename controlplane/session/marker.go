@@ -1,6 +1,8 @@
 package session
 
 import (
+	"context"
+
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/api"
@@ -10,7 +12,11 @@ import (
 // compareBucket returns WRONG_BUCKET if the agent's bucket does not carry this virtual cluster's id, and nil if the agent may join. If the
 // owner cannot compare yet, compareBucket returns NOT_OWNER and the agent retries. An agent that has not read its bucket may join: it
 // compares before its first write.
-func (t *tenure) compareBucket(found *api.BucketMarker) *api.OwnerItem {
+func (t *tenure) compareBucket(ctx context.Context, hello *api.Hello) *api.OwnerItem {
+	if t.cluster.cfg.AgentsBucket {
+		return t.compareAgentsBucket(ctx, hello)
+	}
+	found := hello.BucketMarker
 	if found == nil || t.cluster.cfg.Marked == nil {
 		return nil
 	}
@@ -32,7 +38,5 @@ func (t *tenure) compareBucket(found *api.BucketMarker) *api.OwnerItem {
 		t.log.Warn("agent refused: its bucket does not belong to this virtual cluster",
 			zap.String("cluster_id", own), zap.String("cluster_id_in_bucket", found.ClusterId))
 	}
-	refusal := refusedItem(api.Refused_WRONG_BUCKET, "the agent's bucket does not belong to this virtual cluster")
-	refusal.GetRefused().ClusterId = own
-	return refusal
+	return t.wrongBucket(own)
 }

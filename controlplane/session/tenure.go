@@ -48,6 +48,7 @@ type tenure struct {
 		stamps    map[*agent]stamp                        // waiting for announced to reach their index
 		parking   parking
 		lapsed    map[id.Session]lapsedSession // agents that stopped without closing their session
+		check     bucketCheck                  // the newest one
 	}
 }
 

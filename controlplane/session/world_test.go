@@ -60,7 +60,9 @@ type world struct {
 	writers  func(*load.Table, session.ZoneAgents) session.ZoneWriters
 	errands  func(session.ErrandAgents) session.Errands
 	marked   func() bool // see session.ClusterConfig
-	protocol uint32      // of owners that start, 0: the usual one
+	// agentsBucket is ClusterConfig.AgentsBucket.
+	agentsBucket bool
+	protocol     uint32 // of owners that start, 0: the usual one
 
 	keys *keys.Set
 
@@ -143,7 +145,7 @@ func (w *world) start(name string) *node {
 			return &adminForwards{admin.New(admin.Config{}, o), spawn}
 		},
 		Waits:   func(apiKey int32) bool { return apiKey == waitingKey },
-		NewJobs: w.jobs, NewZoneWriters: w.writers, NewErrands: w.errands, Marked: w.marked, Protocol: w.protocol,
+		NewJobs: w.jobs, NewZoneWriters: w.writers, NewErrands: w.errands, Marked: w.marked, AgentsBucket: w.agentsBucket, Protocol: w.protocol,
 	})
 	cluster.SetPeerSecret(peerSecret)
 	n.sessions = cluster

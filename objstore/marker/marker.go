@@ -13,8 +13,18 @@
 //	cluster_id  string
 //	moved_to    string  location of the objects; absent if they are here
 //
-// The control plane creates the marker, create-only, once the cluster id is in the metadata log. Agents only read it, and
-// compare it with the id that the control plane has. moved_to is set where the cluster's objects went elsewhere (Move).
+// A marker that an agent wrote has the id of the bucket too (testdata/bucket.golden).
+//
+// Object of an agent:
+//
+//	member      type    meaning
+//	format      number  1
+//	cluster_id  string
+//	bucket_id   string  32 hexadecimal digits, random
+//
+// The process that uses a bucket creates the marker, create-only, once the cluster id is in the metadata log: the control plane in its own
+// bucket, an agent in a bucket that the control plane does not reach. Of two buckets with the same cluster id, the state knows the right one
+// by its bucket id (metadata.UseBucket). moved_to is set where the cluster's objects went elsewhere (Move).
 package marker
 
 import (
@@ -46,6 +56,7 @@ var (
 type Marker struct {
 	ClusterID string
 	MovedTo   string // location that the objects were moved to, "" if they are here
+	BucketID  string // "" in a marker that a control plane wrote
 }
 
 // encoded is a Marker in the bucket.
@@ -53,6 +64,7 @@ type encoded struct {
 	Format    int    `json:"format"`
 	ClusterID string `json:"cluster_id"`
 	MovedTo   string `json:"moved_to,omitempty"`
+	BucketID  string `json:"bucket_id,omitempty"`
 }
 
 // Prefix returns the prefix of the objects of a cluster id.
@@ -97,13 +109,13 @@ func decode(content []byte) (Marker, error) {
 	case e.ClusterID == "":
 		return Marker{}, fmt.Errorf("%w: no cluster id", ErrMalformed)
 	}
-	return Marker{ClusterID: e.ClusterID, MovedTo: e.MovedTo}, nil
+	return Marker{ClusterID: e.ClusterID, MovedTo: e.MovedTo, BucketID: e.BucketID}, nil
 }
 
 // Create writes the marker of a virtual cluster if there is none, and returns the one that is there then: another than m if
 // the key was taken. So a lost answer, or two processes that create it at once, do no harm. Errors: the bucket's.
 func Create(ctx context.Context, bucket objstore.Bucket, virtualCluster string, m Marker) (Marker, error) {
-	content, err := json.Marshal(encoded{Format: Format, ClusterID: m.ClusterID, MovedTo: m.MovedTo})
+	content, err := json.Marshal(encoded{Format: Format, ClusterID: m.ClusterID, MovedTo: m.MovedTo, BucketID: m.BucketID})
 	if err != nil {
 		return Marker{}, fmt.Errorf("encode marker: %w", err)
 	}

@@ -48,6 +48,21 @@ func TestCreate_Golden(t *testing.T) {
 	l.Golden("testdata/marker.golden")
 }
 
+func TestCreate_GoldenOfAgents(t *testing.T) {
+	bucket := mem.New()
+	want := marker.Marker{ClusterID: "id", BucketID: strings.Repeat("ab", 16)}
+	_, err := marker.Create(t.Context(), bucket, "main", want)
+	require.NoError(t, err)
+	p, err := objstoretest.Get(t.Context(), bucket, marker.Key("main"), 0, -1)
+	require.NoError(t, err)
+	l := bytetable.New(t)
+	l.JSON("marker.go", "Object of an agent", p)
+	l.Golden("testdata/bucket.golden")
+	there, err := marker.Read(t.Context(), bucket, "main")
+	require.NoError(t, err)
+	require.Equal(t, want, there)
+}
+
 func TestRead_RefusesOtherObjects(t *testing.T) {
 	for name, c := range map[string]struct {
 		content string

@@ -19,45 +19,46 @@ type Move struct {
 // Run compares both buckets, marks the new one and then notes in the old one where the objects went, so that no process starts
 // on it. It returns the number of objects.
 func (m Move) Run(ctx context.Context) (objects int, err error) {
-	id, err := m.clusterID(ctx)
+	id, err := m.identity(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if objects, err = m.compare(ctx, id); err != nil {
+	if objects, err = m.compare(ctx, id.ClusterID); err != nil {
 		return 0, err
 	}
-	if err := replace(ctx, m.To, m.VirtualCluster, Marker{ClusterID: id}); err != nil {
+	if err := replace(ctx, m.To, m.VirtualCluster, id); err != nil {
 		return 0, fmt.Errorf("mark %s: %w", m.ToLocation, err)
 	}
-	if err := replace(ctx, m.From, m.VirtualCluster, Marker{ClusterID: id, MovedTo: m.ToLocation}); err != nil {
+	id.MovedTo = m.ToLocation
+	if err := replace(ctx, m.From, m.VirtualCluster, id); err != nil {
 		return 0, fmt.Errorf("retire %s: %w", m.FromLocation, err)
 	}
 	return objects, nil
 }
 
-// clusterID returns the id of the cluster to move. An earlier attempt may have left the old bucket without a marker.
-func (m Move) clusterID(ctx context.Context) (string, error) {
+// identity returns the cluster id and bucket id to move. An earlier attempt may have left the old bucket without a marker.
+func (m Move) identity(ctx context.Context) (Marker, error) {
 	from, err := lookUp(ctx, m.From, m.VirtualCluster)
 	if err != nil {
-		return "", fmt.Errorf("--from %s: %w", m.FromLocation, err)
+		return Marker{}, fmt.Errorf("--from %s: %w", m.FromLocation, err)
 	}
 	to, err := lookUp(ctx, m.To, m.VirtualCluster)
 	if err != nil {
-		return "", fmt.Errorf("--to %s: %w", m.ToLocation, err)
+		return Marker{}, fmt.Errorf("--to %s: %w", m.ToLocation, err)
 	}
 	switch {
 	case from.MovedTo != "" && from.MovedTo != m.ToLocation:
-		return "", fmt.Errorf("--from %s: virtual cluster %q was moved to %s: set --from to that", m.FromLocation, m.VirtualCluster, from.MovedTo)
+		return Marker{}, fmt.Errorf("--from %s: virtual cluster %q was moved to %s: set --from to that", m.FromLocation, m.VirtualCluster, from.MovedTo)
 	case from.ClusterID == "" && to.ClusterID == "":
-		return "", fmt.Errorf("--from %s has no object %s: set it to the bucket that virtual cluster %q runs on",
+		return Marker{}, fmt.Errorf("--from %s has no object %s: set it to the bucket that virtual cluster %q runs on",
 			m.FromLocation, Key(m.VirtualCluster), m.VirtualCluster)
 	case from.ClusterID == "":
-		return to.ClusterID, nil
+		return Marker{ClusterID: to.ClusterID, BucketID: to.BucketID}, nil
 	case to.ClusterID != "" && to.ClusterID != from.ClusterID:
-		return "", fmt.Errorf("--to %s holds virtual cluster %q with cluster id %s, but --from %s has cluster id %s: set --to to a bucket without it",
+		return Marker{}, fmt.Errorf("--to %s holds virtual cluster %q with cluster id %s, but --from %s has cluster id %s: set --to to a bucket without it",
 			m.ToLocation, m.VirtualCluster, to.ClusterID, m.FromLocation, from.ClusterID)
 	}
-	return from.ClusterID, nil
+	return Marker{ClusterID: from.ClusterID, BucketID: from.BucketID}, nil
 }
 
 // lookUp is Read with an empty marker where there is none.

@@ -24,12 +24,14 @@ func (w *WrongError) Error() string {
 	switch {
 	case w.Found.MovedTo != "":
 		return fmt.Sprintf("%s: virtual cluster %q was moved to %s: set %s to that", bucket, w.VirtualCluster, w.Found.MovedTo, setting)
-	case w.Found.ClusterID == "" && w.Object != "":
+	case w.Object != "":
 		return fmt.Sprintf("%s has no object %s, which %s refers to for virtual cluster %q: %s",
 			bucket, w.Object, w.Holder, w.VirtualCluster, w.Remedy)
 	case w.Found.ClusterID == "":
 		return fmt.Sprintf("%s has no object %s, but %s has cluster id %s for virtual cluster %q: %s",
 			bucket, Key(w.VirtualCluster), w.Holder, w.Expected, w.VirtualCluster, w.Remedy)
+	case w.Found.ClusterID == w.Expected:
+		return fmt.Sprintf("%s holds virtual cluster %q, but the records are in another bucket: %s", bucket, w.VirtualCluster, w.Remedy)
 	case w.Expected == "":
 		return fmt.Sprintf("%s holds virtual cluster %q with cluster id %s, but %s has no cluster of that name: %s",
 			bucket, w.VirtualCluster, w.Found.ClusterID, w.Holder, w.Remedy)

@@ -103,8 +103,8 @@ func TestExit_WrongBucket(t *testing.T) {
 	mark(t, c.S3.URL("bucket", "moved"), marker.Marker{ClusterID: "another-id", MovedTo: "s3://new/place"})
 
 	for prefix, says := range map[string]string{
-		"empty": `^--bucket s3://bucket/empty\S+ has no object clusters/main, but the control plane has cluster id \S+ .*: set --bucket to the control plane's$`,
-		"other": `^--bucket s3://bucket/other\S+ holds virtual cluster "main" with cluster id another-id, but .*: set --bucket to the control plane's$`,
+		"empty": `^--bucket s3://bucket/empty\S+ has no object clusters/main, but the control plane has cluster id \S+ .*: set --bucket to that of the virtual cluster's records$`,
+		"other": `^--bucket s3://bucket/other\S+ holds virtual cluster "main" with cluster id another-id, but .*: set --bucket to that of the virtual cluster's records$`,
 		"moved": `^--bucket s3://bucket/moved\S+: virtual cluster "main" was moved to s3://new/place: set --bucket to that$`,
 	} {
 		t.Run("agent with prefix "+prefix, func(t *testing.T) {
