@@ -31,6 +31,7 @@ import (
 	"github.com/freshet-io/freshet/internal/pattern"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
+	"github.com/freshet-io/freshet/objstore/marker"
 	"github.com/freshet-io/freshet/objstore/probe"
 )
 
@@ -63,8 +64,7 @@ type stored struct {
 	clusterID string
 	replica   *replica.Replica
 	work      *lifecycle.Lifecycle
-	state     *bucketCheck // of the state bucket
-	records   *bucketCheck // of the agents' bucket; the same check if there is one bucket
+	bucket    *bucketCheck
 }
 
 func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
@@ -75,7 +75,7 @@ func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 	built.metrics = prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": spec.Name}, built.gathered)
 	bounds := c.cfg.boundsOf(spec)
 	var err error
-	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, MaxExtents: bounds.PlannedExtents, StoreTime: c.cfg.StateBucket.Now, Log: built.log, Registerer: built.metrics})
+	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, MaxExtents: bounds.PlannedExtents, StoreTime: c.cfg.Bucket.Now, Log: built.log, Registerer: built.metrics})
 	if err != nil {
 		return nil, err
 	}
@@ -107,9 +107,10 @@ func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 			}
 			return f
 		},
-		Waits:   group.Waits,
-		Marked:  func() bool { return built.stored.Load().records.marked() }, // asked by the owner's tenure alone
-		NewJobs: func(o *owner.Owner, r session.Runners) session.Jobs { return built.jobs.Tenure(o, r) },
+		Waits:        group.Waits,
+		Marked:       func() bool { return built.stored.Load().bucket.marked() }, // asked by the owner's tenure alone
+		AgentsBucket: c.cfg.AgentsBucket,
+		NewJobs:      func(o *owner.Owner, r session.Runners) session.Jobs { return built.jobs.Tenure(o, r) },
 		NewZoneWriters: func(l *load.Table, a session.ZoneAgents) session.ZoneWriters {
 			return built.writers.Tenure(l, a)
 		},
@@ -129,12 +130,14 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 		return nil, err
 	}
 	s := &stored{clusterID: clusterID}
-	s.useBuckets(c.cfg, bucketFacts{
+	s.bucket = &bucketCheck{bucketFacts: bucketFacts{
+		setting: c.cfg.bucketSetting(), records: !c.cfg.AgentsBucket, bucket: c.cfg.Bucket, gate: marker.NewGate(c.cfg.Bucket), location: c.cfg.BucketLocation,
 		etcdPrefix: c.cfg.EtcdPrefix, virtualCluster: c.spec.Name, log: c.log, metalog: metadataLog,
 		clusterID: func() string { return s.replica.ClusterID() }, owner: func() *owner.Owner { return s.replica.Owner() },
-	}, c.store.NoteFailure)
+		failed: c.store.NoteFailure,
+	}}
 	s.work, err = lifecycle.New(lifecycle.Config{
-		Settings: c.cfg.Lifecycle, Deleter: c.errands, Bucket: aging{s.records.gate, c.cfg.StateBucket}, BundlePrefix: BundlePrefix(clusterID), Log: c.log, Registerer: c.metrics,
+		Settings: c.cfg.Lifecycle, Deleter: c.errands, Bucket: s.bucket.gate, BundlePrefix: BundlePrefix(clusterID), Log: c.log, Registerer: c.metrics,
 	})
 	if err != nil {
 		return nil, err
@@ -142,8 +145,8 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 	bounds := c.cfg.boundsOf(c.spec)
 	s.replica, err = replica.New(replica.Config{
 		Replica: c.cfg.ReplicaID, Address: c.cfg.Advertise, TakeOver: c.cfg.TakeOver, Log: metadataLog, ClusterID: clusterID,
-		Bucket: s.state.gate, SnapshotPrefix: SnapshotPrefix(clusterID), BucketLocation: c.cfg.StateBucketLocation,
-		OnOwner: c.sessions.Own, BeforeBootstrap: s.beforeBootstrap, ConfirmBucket: s.state.confirm, Final: final,
+		Bucket: s.bucket.gate, SnapshotPrefix: SnapshotPrefix(clusterID), BucketLocation: c.cfg.BucketLocation,
+		OnOwner: c.sessions.Own, BeforeBootstrap: s.bucket.beforeBootstrap, ConfirmBucket: s.bucket.confirm, Final: final,
 		Beside: func(ctx context.Context, t replica.Tenure) { c.beside(ctx, s.work, t) }, Version: c.registry.versions.Lowest,
 		Clocks:        c.clocks,
 		SnapshotBytes: c.cfg.SnapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval,
@@ -245,10 +248,8 @@ func (c *cluster) ready(works <-chan struct{}) error {
 	if _, ok := stored.replica.Located(); ok {
 		select {
 		case <-works:
-			for _, check := range stored.checks() {
-				if !check.marked() {
-					return fmt.Errorf("virtual cluster %s: %w", c.spec.Name, errNotCompared)
-				}
+			if !stored.bucket.marked() {
+				return fmt.Errorf("virtual cluster %s: %w", c.spec.Name, errNotCompared)
 			}
 		default: // a store that is away is no reason
 		}
@@ -342,22 +343,16 @@ func (c *cluster) identify(ctx context.Context) (*stored, error) {
 func (c *cluster) serve(ctx context.Context, s *stored, works <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	checks := s.checks()
-	compared := make(chan error, len(checks))
-	for _, check := range checks {
-		go func() {
-			err := check.run(ctx, works)
-			if err != nil {
-				c.log.Error("virtual cluster stops: its bucket is a wrong one", zap.Error(err))
-				cancel()
-			}
-			compared <- err
-		}()
-	}
+	compared := make(chan error, 1)
+	go func() {
+		err := s.bucket.run(ctx, works)
+		if err != nil {
+			c.log.Error("virtual cluster stops: its bucket is a wrong one", zap.Error(err))
+			cancel()
+		}
+		compared <- err
+	}()
 	err := s.replica.Run(ctx)
 	cancel()
-	for range checks {
-		err = cmp.Or(<-compared, err)
-	}
-	return err
+	return cmp.Or(<-compared, err)
 }

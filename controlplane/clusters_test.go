@@ -27,7 +27,6 @@ import (
 	"github.com/freshet-io/freshet/internal/accesskey"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
-	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/marker"
 	"github.com/freshet-io/freshet/objstore/mem"
 )
@@ -155,42 +154,30 @@ func TestControlPlane_InvalidSpec(t *testing.T) {
 	r.stop(t)
 }
 
-// TestControlPlane_StateBucket: snapshots and bundles have buckets of their own, each with the cluster id. A replica with another bucket of either
-// kind names the setting.
+// TestControlPlane_StateBucket: a control plane with a bucket of its own marks it, keeps snapshots there, and refuses another bucket by the setting.
 func TestControlPlane_StateBucket(t *testing.T) {
-	etcd, records, state := startEtcd(t), mem.New(), mem.New()
-	with := func(records, state objstore.Bucket) func(*controlplane.Config) {
-		return func(c *controlplane.Config) {
-			c.Bucket, c.BucketLocation, c.StateBucket, c.StateBucketLocation = records, "s3://records", state, "s3://state"
-			c.SnapshotInterval, c.SnapshotBytes, c.VirtualClusters = 100*time.Millisecond, 1, c.VirtualClusters[:1]
-		}
+	etcd, state := startEtcd(t), mem.New()
+	with := func(c *controlplane.Config) {
+		c.AgentsBucket, c.BucketLocation = true, "s3://state"
+		c.SnapshotInterval, c.SnapshotBytes, c.VirtualClusters = 100*time.Millisecond, 1, c.VirtualClusters[:1]
 	}
-	r := startAs(t, etcd, records, "r1", with(records, state))
+	r := startAs(t, etcd, state, "r1", with)
 	require.Eventually(t, func() bool { return r.Ready() == nil }, time.Minute, 10*time.Millisecond)
-	found, err := marker.Read(t.Context(), records, "one")
+	found, err := marker.Read(t.Context(), state, "one")
 	require.NoError(t, err)
-	also, err := marker.Read(t.Context(), state, "one")
-	require.NoError(t, err)
-	require.Equal(t, found, also)
+	require.Empty(t, found.BucketID)
 	require.Eventually(t, func() bool {
 		snapshots, err := state.List(t.Context(), controlplane.SnapshotPrefix(found.ClusterID), "", 10)
 		require.NoError(t, err)
 		return len(snapshots) > 0
 	}, time.Minute, 10*time.Millisecond)
-	snapshots, err := records.List(t.Context(), controlplane.SnapshotPrefix(found.ClusterID), "", 10)
-	require.NoError(t, err)
-	require.Empty(t, snapshots)
 
-	other := startAs(t, etcd, records, "r2", with(mem.New(), state))
-	says := "--bucket s3://records has no object clusters/one, which the owner r1 at "
-	require.Eventually(t, func() bool { return strings.Contains(other.get(t, "/readyz"), says) }, time.Minute, 10*time.Millisecond)
-	other.stop(t)
-	other = startAs(t, etcd, records, "r2", with(records, mem.New()))
+	other := startAs(t, etcd, mem.New(), "r2", with)
 	require.ErrorContains(t, <-other.ended, "--state-bucket s3://state has no object "+controlplane.SnapshotPrefix(found.ClusterID))
 	other.cancel()
 	r.stop(t)
 
-	r = startAs(t, etcd, records, "r1", with(records, state))
+	r = startAs(t, etcd, state, "r1", with)
 	require.Eventually(t, func() bool { return r.Ready() == nil }, time.Minute, 10*time.Millisecond)
 	r.stop(t)
 }

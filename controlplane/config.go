@@ -83,14 +83,13 @@ type Config struct {
 	EtcdPrefix string
 	// NoMaintenance turns off compacting and defragmenting etcd (see etcdlog.Maintainer).
 	NoMaintenance bool
-	// Bucket is that of the agents, with bundles under "<cluster id>/bundles/". It is not closed here.
+	// Bucket has the snapshots, under "<cluster id>/snapshots/", and the clock by which objects age. Without AgentsBucket, agents keep bundles
+	// there too, under "<cluster id>/bundles/". It is not closed here.
 	Bucket objstore.Bucket
 	// BucketLocation names Bucket in logs and errors, without secrets.
 	BucketLocation string
-	// StateBucket has the snapshots, under "<cluster id>/snapshots/", and the clock by which objects age. nil takes Bucket. It is not closed here.
-	StateBucket objstore.Bucket
-	// StateBucketLocation names StateBucket.
-	StateBucketLocation string
+	// AgentsBucket reports that agents keep bundles in a bucket that control planes do not reach. Agents mark it.
+	AgentsBucket bool
 	// VirtualClusters of the settings. Others come from etcd (package directory).
 	VirtualClusters []VirtualCluster
 	// TakeOver removes this replica's own old ownership at start instead of waiting for its lease. Only for a process
@@ -156,9 +155,6 @@ func (c *Config) ApplyDefaults() {
 	c.EtcdPrefix = cmp.Or(c.EtcdPrefix, etcdlog.DefaultPrefix)
 	c.Log = cmp.Or(c.Log, zap.NewNop())
 	c.Registry = cmp.Or(c.Registry, prometheus.NewRegistry())
-	if c.StateBucket == nil {
-		c.StateBucket, c.StateBucketLocation = c.Bucket, c.BucketLocation
-	}
 	c.Timing.ApplyDefaults()
 	c.Limits.ApplyDefaults()
 	c.Lifecycle.ApplyDefaults()
@@ -170,6 +166,14 @@ func (c *Config) ApplyDefaults() {
 	c.SnapshotInterval = cmp.Or(c.SnapshotInterval, r.SnapshotInterval)
 	c.SoftLogBytes = cmp.Or(c.SoftLogBytes, r.Owner.SoftLogBytes)
 	c.HardLogBytes = cmp.Or(c.HardLogBytes, r.Owner.HardLogBytes)
+}
+
+// bucketSetting returns the setting of Bucket.
+func (c *Config) bucketSetting() string {
+	if c.AgentsBucket {
+		return "--state-bucket"
+	}
+	return "--bucket"
 }
 
 // Validate returns all faults at once.

@@ -49,7 +49,7 @@ func New(cfg Config) (*ControlPlane, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
 	}
-	return &ControlPlane{cfg: cfg, store: probe.NewWatch(probe.CreateOnly, open.Address(cfg.StateBucketLocation), cfg.Log)}, nil
+	return &ControlPlane{cfg: cfg, store: probe.NewWatch(probe.CreateOnly, open.Address(cfg.BucketLocation), cfg.Log)}, nil
 }
 
 // Listen opens the addresses and builds the servers, so that a fault shows before anything runs.
@@ -231,7 +231,7 @@ func (c *ControlPlane) readyCluster(built *cluster) error {
 	err := built.ready(c.store.Works())
 	if errors.Is(err, errNotCompared) {
 		owner, _ := built.located()
-		if reason := built.stored.Load().reason(owner); reason != nil {
+		if reason := built.stored.Load().bucket.reason(owner); reason != nil {
 			return fmt.Errorf("%w: %w", err, reason)
 		}
 	}
@@ -268,7 +268,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		service.Service{Name: "replica registry", Run: c.registry.run},
 		service.Service{Name: "other replicas", Run: c.statuses.peers.run},
 		// The start does not wait for the store: Ready, Warnings and logs name one that is away.
-		service.Service{Name: "object store probe", Run: func(ctx context.Context) error { return c.store.Run(ctx, c.cfg.StateBucket) }},
+		service.Service{Name: "object store probe", Run: func(ctx context.Context) error { return c.store.Run(ctx, c.cfg.Bucket) }},
 	)
 	for _, f := range c.keyFiles {
 		services = append(services, service.Service{Name: "keys in " + f.Path, Run: f.Run})

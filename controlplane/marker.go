@@ -42,8 +42,8 @@ const (
 //	none           none                    Bootstrap, then as above
 //	none           an id                   WrongError, no Bootstrap
 //
-// An object of the state is one of the log's snapshots, or without snapshots a live bundle. A state without both fits any bucket.
-// The state bucket has no bundles, and the bucket of the records has no snapshots, if the two differ.
+// An object of the state is one of the log's snapshots, or without snapshots a live bundle. A state without both fits any bucket, and so does
+// a state without snapshots if the agents have a bucket of their own.
 // Only the owner knows the bundles, so another replica without snapshots waits until the owner has written the id. The id is
 // missing if a process ended between Bootstrap and the first attempt, or if an operator removed the object.
 //
@@ -58,7 +58,7 @@ type bucketCheck struct {
 // bucketFacts never change.
 type bucketFacts struct {
 	setting        string          // --bucket or --state-bucket
-	records, state bool            // the bucket has bundles, and snapshots
+	records        bool            // the bucket has bundles too
 	bucket         objstore.Bucket // below the gate
 	gate           *marker.Gate
 	location       string
@@ -242,9 +242,6 @@ func (c *bucketCheck) named(err error) error {
 // refersHere reports whether a bucket without a marker holds an object of the state. It returns a WrongError if the bucket holds
 // none, and false if only the owner can decide.
 func (c *bucketCheck) refersHere(ctx context.Context, own string) (bool, error) {
-	if !c.state {
-		return c.bundlesHere(ctx, own)
-	}
 	refs, err := c.metalog.Snapshots(ctx)
 	if err != nil {
 		return false, fmt.Errorf("look for snapshots of the cluster: %w", err)

@@ -41,7 +41,7 @@ func checkOf(bucket objstore.Bucket, clusterID string, snapshots ...string) *buc
 		refs = append(refs, metalog.SnapshotRef{Name: name})
 	}
 	return &bucketCheck{bucketFacts: bucketFacts{
-		setting: "--bucket", records: true, state: true, bucket: bucket, gate: marker.NewGate(bucket), location: "s3://records", etcdPrefix: "/freshet", virtualCluster: "main",
+		setting: "--bucket", records: true, bucket: bucket, gate: marker.NewGate(bucket), location: "s3://records", etcdPrefix: "/freshet", virtualCluster: "main",
 		log: zap.NewNop(), metalog: pointers{refs: refs},
 		clusterID: func() string { return clusterID }, owner: func() *owner.Owner { return nil },
 	}}
@@ -403,8 +403,8 @@ func TestMarker_WrittenWithinTheAgentsPatience(t *testing.T) {
 	})
 }
 
-// TestBucketCheck_OfTwoBuckets: snapshots belong to the state bucket, bundles to that of the records.
-func TestBucketCheck_OfTwoBuckets(t *testing.T) {
+// TestBucketCheck_WithoutRecords: a state bucket holds snapshots. Bundles are elsewhere, so the state's bundles are not looked up.
+func TestBucketCheck_WithoutRecords(t *testing.T) {
 	bucket := mem.New()
 	put(t, bucket, "id/snapshots/0002-bb/manifest")
 	state := checkOf(bucket, "id", "id/snapshots/0002-bb")
@@ -418,9 +418,4 @@ func TestBucketCheck_OfTwoBuckets(t *testing.T) {
 	_, err = other.attempt(t.Context())
 	require.EqualError(t, err, `--state-bucket s3://records has no object id/snapshots/0002-bb, which etcd under --etcd-prefix /freshet refers to for virtual cluster "main": `+
 		`set --state-bucket, --etcd and --etcd-prefix to those of one cluster`)
-	records := checkOf(mem.New(), "id", "id/snapshots/0002-bb")
-	records.state = false
-	done, err = records.attempt(t.Context())
-	require.NoError(t, err, "snapshots are elsewhere")
-	require.False(t, done, "only the owner knows the bundles")
 }

@@ -149,7 +149,7 @@ func (s *statuses) look() look {
 func (s *statuses) store(ctx context.Context) operator.Store {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	location := s.plane.cfg.StateBucketLocation
+	location := s.plane.cfg.BucketLocation
 	answer := operator.Store{Location: location, Address: open.Address(location)}
 	if fault := s.plane.store.Check(ctx); fault != nil {
 		answer.Fault, answer.Since = fault.Error(), fault.Since

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
@@ -30,7 +29,6 @@ import (
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
-	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/meter"
 	"github.com/freshet-io/freshet/objstore/open"
 )
@@ -69,7 +67,7 @@ func newControlPlane(p program.Program) *cobra.Command {
 		Long: "Run a control-plane replica. It gives records their offsets, coordinates groups and transactions, and plans what agents do in\n" +
 			"the background; records do not pass through it. Each virtual cluster is run by one replica, its owner, and another one takes\n" +
 			"over when that fails: run three.\n\n" +
-			"Needed are --bucket (the agents'), --virtual-cluster, --agent-key or --agent-keys, and --etcd. /readyz says why a replica is not ready.",
+			"Needed are --bucket (the agents') or --state-bucket, --virtual-cluster, --agent-key or --agent-keys, and --etcd. /readyz says why a replica is not ready.",
 		Example: `  freshet controlplane --etcd etcd-1:2379,etcd-2:2379,etcd-3:2379 --virtual-cluster main --agent-key "$KEY" \
       --bucket 's3://name/prefix?region=eu-central-1' --grpc-listen :7050 --advertise cp-1.internal:7050`,
 		Args: program.Takes(0, 0, "no arguments"),
@@ -77,7 +75,7 @@ func newControlPlane(p program.Program) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.bucketURL, "bucket", s.bucketURL, bucketHelp)
-	f.StringVar(&s.stateBucketURL, "state-bucket", s.stateBucketURL, "bucket or prefix for snapshots of the metadata, in the syntax of --bucket; if not given, --bucket")
+	f.StringVar(&s.stateBucketURL, "state-bucket", s.stateBucketURL, "bucket or prefix for the control plane's own objects, in the syntax of --bucket and instead of it; only agents reach the records then")
 	f.BoolVar(&s.oneZone, "one-zone-durability", s.oneZone, oneZoneHelp)
 	f.Var(config.List(&s.virtualClusters), "virtual-cluster", "names of the virtual clusters to serve")
 	f.StringVar(&s.keyFiles.agents, "agent-keys", "", "file of agent keys, read again when it changes: in each line the name of a virtual cluster and the SHA-256 of a key, in hexadecimal digits")
@@ -176,16 +174,10 @@ func (s *controlSettings) run(ctx context.Context, p program.Program) error {
 	debug.SetMemoryLimit(controlplane.RuntimeMemory(s.MemoryLimit))
 	s.PodIP, s.Version = os.Getenv("POD_IP"), p.Version
 	s.Registry = newRegistry()
-	if s.Bucket, s.BucketLocation, err = s.openBucket(ctx, s.bucketURL, ofRecords); err != nil {
+	if err := s.openBucket(ctx); err != nil {
 		return err
 	}
 	defer s.Bucket.Close()
-	if s.stateBucketURL != "" {
-		if s.StateBucket, s.StateBucketLocation, err = s.openBucket(ctx, s.stateBucketURL, ofState); err != nil {
-			return fmt.Errorf("--state-bucket: %w", err)
-		}
-		defer s.StateBucket.Close()
-	}
 	if s.Etcd, err = etcdlog.NewClient(s.etcd); err != nil {
 		return err
 	}
@@ -201,30 +193,30 @@ func (s *controlSettings) run(ctx context.Context, p program.Program) error {
 	if err := plane.Listen(ctx); err != nil {
 		return err
 	}
-	location := "--bucket " + s.BucketLocation
-	if s.stateBucketURL != "" {
-		location += ", --state-bucket " + s.StateBucketLocation
-	}
-	return nameStored(plane.Run(ctx), "--etcd-prefix "+s.EtcdPrefix, location)
+	setting, _ := s.bucket()
+	return nameStored(plane.Run(ctx), "--etcd-prefix "+s.EtcdPrefix, setting+" "+s.BucketLocation)
 }
 
-// Values of the label bucket of the object store's metrics. With one bucket there is no label.
-const (
-	ofRecords = "records"
-	ofState   = "state"
-)
+// bucket returns the setting of the control plane's bucket, and its value.
+func (s *controlSettings) bucket() (setting, url string) {
+	if s.AgentsBucket {
+		return "--state-bucket", s.stateBucketURL
+	}
+	return "--bucket", s.bucketURL
+}
 
-// openBucket opens a bucket with metrics, and returns its location without secrets.
-func (s *controlSettings) openBucket(ctx context.Context, at, role string) (objstore.Bucket, string, error) {
+// openBucket opens the control plane's bucket, with metrics.
+func (s *controlSettings) openBucket(ctx context.Context) error {
+	setting, at := s.bucket()
 	bucket, err := open.Bucket(ctx, at, open.AllowOneZone(s.oneZone), open.Log(s.Log.Named("store")))
+	if err != nil && s.AgentsBucket {
+		return fmt.Errorf("%s: %w", setting, err)
+	}
 	if err != nil {
-		return nil, "", err
+		return err
 	}
-	registerer := prometheus.Registerer(s.Registry)
-	if s.stateBucketURL != "" {
-		registerer = prometheus.WrapRegistererWith(prometheus.Labels{"bucket": role}, registerer)
-	}
-	return meter.New(bucket, registerer), open.Redact(at), nil
+	s.Bucket, s.BucketLocation = meter.New(bucket, s.Registry), open.Redact(at)
+	return nil
 }
 
 // complete turns what flags say into what the replica takes, with all faults at once.
@@ -253,8 +245,11 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 			faults = append(faults, fmt.Errorf("--etcd %w", err))
 		}
 	}
-	if s.bucketURL == "" {
-		faults = append(faults, errors.New("--bucket is needed"))
+	switch s.AgentsBucket = s.stateBucketURL != ""; {
+	case s.AgentsBucket && s.bucketURL != "":
+		faults = append(faults, errors.New("--state-bucket and --bucket: remove --bucket if only agents are to reach the records, or --state-bucket if there is one bucket"))
+	case !s.AgentsBucket && s.bucketURL == "":
+		faults = append(faults, errors.New("--bucket or --state-bucket is needed"))
 	}
 	if len(s.virtualClusters) == 0 {
 		faults = append(faults, errors.New("--virtual-cluster is needed: set it to the names of the virtual clusters to serve"))

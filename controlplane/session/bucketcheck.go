@@ -74,7 +74,10 @@ func (t *tenure) compareAgentsBucket(ctx context.Context, hello *api.Hello) *api
 		return t.useBucket(ctx, s.clusterID, found.BucketId)
 	}
 	refusal := t.wrongBucket(s.clusterID)
-	if id := t.beginCheck(hello.Instance); id != "" {
+	id := t.beginCheck(hello.Instance)
+	t.log.Info("agent has to show that its bucket is the one of the records", zap.String("address", firstAddress(hello)),
+		zap.String("bucket_id", s.id), zap.String("bucket_id_of_agent", found.BucketId), zap.Bool("waits_for_another_agent", id == ""))
+	if id != "" {
 		refusal.GetRefused().Check = &api.BucketCheck{Id: id, BundlePrefix: t.cluster.cfg.BundlePrefix(s.clusterID), Bundles: s.bundles}
 	}
 	return refusal

@@ -140,6 +140,50 @@ func TestExit_WrongBucket(t *testing.T) {
 	}
 }
 
+// TestExit_TwoBucketsOfAgents: control planes reach no bucket of records. Of two agents with new buckets, one serves, and the other ends. Later,
+// only an agent whose bucket has the records can serve, with or without the marker.
+func TestExit_TwoBucketsOfAgents(t *testing.T) {
+	t.Parallel()
+	c := harness.NewCluster(t, harness.ClusterConfig{Agents: 1, ControlPlanes: 1, StateBucket: true})
+	c.ControlPlanes[0].Restart()
+	prefixes := []string{"freshet", "other"}
+	agents := []*harness.Agent{c.Agents[0], c.NewAgentWith(t, "agent-other", "--zone", "b", "--bucket", c.S3.URL("bucket", "other"))}
+	for _, a := range agents {
+		a.Launch()
+	}
+	wins := 0
+	require.Eventually(t, func() bool {
+		for i, a := range agents {
+			if a.Connected() {
+				wins = i
+				return true
+			}
+		}
+		return false
+	}, exitLimit, 20*time.Millisecond)
+	winner, loser := agents[wins], agents[1-wins]
+	require.Regexp(t, `^--bucket s3://bucket/`+prefixes[1-wins]+`\S+ has no object clusters/main, but the control plane has cluster id \S+ .*: set --bucket to that of the virtual cluster's records$`,
+		exitLine(t, loser.Process, exitLimit))
+	harness.CLI(t, winner.Bootstrap, nil, "topic", "create", "t")
+	harness.CLI(t, winner.Bootstrap, strings.NewReader("a\n"), "produce", "t")
+	requireNoBundles(t, c.S3, prefixes[1-wins])
+
+	_, err := winner.Terminate(time.Minute)
+	require.NoError(t, err)
+	bucket, err := bucketopen.Bucket(t.Context(), c.S3.URL("bucket", prefixes[wins]))
+	require.NoError(t, err)
+	defer bucket.Close()
+	require.NoError(t, bucket.Delete(t.Context(), []string{marker.Key("main")}))
+	again := c.NewAgentWith(t, "agent-again", "--zone", "b", "--bucket", c.S3.URL("bucket", prefixes[1-wins]))
+	again.Launch()
+	require.Regexp(t, `^--bucket s3://bucket/`+prefixes[1-wins]+`\S+ has no object \S+/bundles/\S+, which the control plane refers to for virtual cluster "main": set --bucket to that`,
+		exitLine(t, again.Process, exitLimit))
+	restarted := c.NewAgentWith(t, "agent-restarted", "--zone", "b", "--bucket", c.S3.URL("bucket", prefixes[wins]))
+	restarted.Launch()
+	restarted.AwaitReady()
+	require.Equal(t, "a\n", harness.CLI(t, restarted.Bootstrap, nil, "consume", "t", "--from", "earliest", "-e"))
+}
+
 func mark(t *testing.T, bucketURL string, m marker.Marker) {
 	t.Helper()
 	bucket, err := bucketopen.Bucket(t.Context(), bucketURL)

@@ -22,6 +22,7 @@ type ClusterConfig struct {
 	MutualTLS     bool     // with TLS: agents show certificates
 	Binary        string   // program of every process at first; the binary under test
 	Buckets       int      // 1; all on one S3 server, the cluster uses the first
+	StateBucket   bool     // control planes have a bucket of their own, and reach that of the agents by no flag
 	Latency       string   // model that delays requests to the S3 server (package objstore/latency); none
 	AgentFlags    []string // further flags of every agent
 	ControlFlags  []string // further flags of every control plane
@@ -111,6 +112,9 @@ func NewCluster(t testing.TB, cfg ClusterConfig) *Cluster {
 	}
 	c.S3.Endpoint = "http://" + cfg.Front("s3", strings.TrimPrefix(c.S3.Endpoint, "http://"))
 	c.BucketURL = c.S3.URL("bucket", "freshet")
+	if cfg.StateBucket {
+		c.S3.CreateBucket(t, "state")
+	}
 	if cfg.Latency != "" {
 		c.BucketURL += "&latency=" + cfg.Latency
 	}
@@ -208,8 +212,13 @@ func (c *Cluster) newControlPlane(t testing.TB, name string, flags []string) *Co
 		etcd = append(etcd, c.cfg.Front("etcd", m.Endpoint))
 	}
 	args := []string{
-		"controlplane", "--etcd", strings.Join(etcd, ","), "--bucket", c.BucketURL, "--virtual-cluster", virtualCluster,
+		"controlplane", "--etcd", strings.Join(etcd, ","), "--virtual-cluster", virtualCluster,
 		"--grpc-listen", listen, "--advertise", p.GRPC, "--http-listen", http, "--agent-key", c.AgentKey,
+	}
+	if c.cfg.StateBucket {
+		args = append(args, "--state-bucket", c.S3.URL("state", ""))
+	} else {
+		args = append(args, "--bucket", c.BucketURL)
 	}
 	args = append(args, flags...)
 	p.program = func(t testing.TB, binary string) *testservers.Process {
