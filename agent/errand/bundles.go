@@ -18,9 +18,10 @@ type Bundles struct {
 	Bucket objstore.Bucket
 	// Prefix returns the prefix of their keys, "" if it is not known yet.
 	Prefix func() string
-	// MinAge is the minimum age of the objects that are deleted, by the store's clock. Without one (0 or less), all are deleted.
+	// MinAge is the minimum age of deleted objects and aborted uploads, by the store's clock. 0 or less means no minimum.
 	MinAge time.Duration
-	// Rate bounds the deleted objects per second; nil means no limit. Its burst is at least objstore.MaxKeys.
+	// Rate bounds the sum of deleted objects, aborted uploads and LISTs per second. nil means no limit. Its burst is at least
+	// objstore.MaxKeys.
 	Rate *rate.Limiter
 }
 
@@ -42,10 +43,8 @@ func (b Bundles) DeleteBundles(ctx context.Context, names []id.Bundle) (failed m
 			return nil, fmt.Errorf("%s is not a bundle", name)
 		}
 	}
-	if b.Rate != nil {
-		if err := b.Rate.WaitN(ctx, len(names)); err != nil {
-			return nil, fmt.Errorf("wait for the rate of deletions (--delete-rate): %w", err)
-		}
+	if err := b.wait(ctx, len(names)); err != nil {
+		return nil, err
 	}
 	failed = make(map[id.Bundle]error)
 	if b.MinAge > 0 {

@@ -13,6 +13,7 @@ type metrics struct {
 	errands *prometheus.CounterVec
 	deleted prometheus.Counter
 	failed  prometheus.Counter
+	aborted prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -26,7 +27,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		failed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "freshet_agent_undeleted_bundles_total", Help: "Bundles of errands whose objects are younger than 10 minutes, or that the object store refused to delete.",
 		}),
+		aborted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "freshet_agent_aborted_uploads_total", Help: "Unfinished uploads of ended agent sessions and jobs that this agent aborted because the control plane named the session.",
+		}),
 	}
-	r.MustRegister(m.errands, m.deleted, m.failed)
+	r.MustRegister(m.errands, m.deleted, m.failed, m.aborted)
 	return m
 }

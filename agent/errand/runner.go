@@ -20,10 +20,8 @@ const (
 	maxRunning = 4
 	// maxQueued is the maximum number of errands that wait.
 	maxQueued = 16
-	// timeout is the maximum time of an errand. The owner waits no longer.
+	// timeout is the maximum time of an errand from its arrival. The owner waits no longer.
 	timeout = 30 * time.Second
-	// clockTimeout is the maximum time for the question after the store's time.
-	clockTimeout = 5 * time.Second
 )
 
 var (
@@ -31,6 +29,7 @@ var (
 	errNoRole   = errors.New("the agent does not have the jobs role")
 	errStopping = errors.New("the agent stops")
 	errUnknown  = errors.New("the agent does not know this kind of errand")
+	errLate     = errors.New("the errand waited too long in the agent")
 )
 
 // Owner takes the answers (client.Session).
@@ -39,7 +38,7 @@ type Owner interface{ ErrandDone(*api.ErrandDone) }
 // Config of a Runner.
 type Config struct {
 	Owner Owner
-	// Bundles are the bundles that errands delete; nil without the jobs role: all errands are refused.
+	// Bundles are the bundles that errands list and delete. nil means that the agent lacks the jobs role, and all errands are refused.
 	Bundles    *Bundles
 	Log        *zap.Logger
 	Registerer prometheus.Registerer
@@ -49,15 +48,21 @@ type Config struct {
 type Runner struct {
 	cfg     Config
 	metrics *metrics
-	queue   chan *api.Errand
+	queue   chan queued
 	stopped chan struct{} // closed when Run ends
+}
+
+// queued is an errand that waits.
+type queued struct {
+	*api.Errand
+	deadline time.Time // of its end
 }
 
 // New returns a Runner that does nothing before Run.
 func New(cfg Config) *Runner {
 	cfg.Log = cmp.Or(cfg.Log, zap.NewNop())
 	cfg.Registerer = cmp.Or[prometheus.Registerer](cfg.Registerer, prometheus.NewRegistry())
-	return &Runner{cfg: cfg, metrics: newMetrics(cfg.Registerer), queue: make(chan *api.Errand, maxQueued), stopped: make(chan struct{})}
+	return &Runner{cfg: cfg, metrics: newMetrics(cfg.Registerer), queue: make(chan queued, maxQueued), stopped: make(chan struct{})}
 }
 
 // Run does errands until ctx ends. Errands that wait by then are refused.
@@ -80,7 +85,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	for {
 		select {
 		case e := <-r.queue:
-			r.refuse(e, errStopping)
+			r.refuse(e.Errand, errStopping)
 		default:
 			return nil
 		}
@@ -100,7 +105,7 @@ func (r *Runner) OnErrand(e *api.Errand) {
 	default:
 	}
 	select {
-	case r.queue <- e:
+	case r.queue <- queued{e, time.Now().Add(timeout)}:
 	default:
 		r.refuse(e, errBusy)
 	}
@@ -111,38 +116,34 @@ func (r *Runner) refuse(e *api.Errand, reason error) {
 	r.cfg.Owner.ErrandDone(&api.ErrandDone{Id: e.Id, Error: reason.Error()})
 }
 
-// run does an errand and answers it.
-func (r *Runner) run(ctx context.Context, e *api.Errand) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+// run does an errand and answers it. After the deadline it does nothing: the owner has asked another agent.
+func (r *Runner) run(ctx context.Context, e queued) {
+	if !time.Now().Before(e.deadline) {
+		r.refuse(e.Errand, errLate)
+		return
+	}
+	ctx, cancel := context.WithDeadline(ctx, e.deadline)
 	defer cancel()
 	done := &api.ErrandDone{Id: e.Id}
 	var err error
-	switch kind := e.Errand.(type) {
+	switch kind := e.Errand.Errand.(type) {
 	case *api.Errand_DeleteBundles:
 		done.Result, err = r.deleteBundles(ctx, kind.DeleteBundles)
+	case *api.Errand_ListSession:
+		done.Result, err = r.listSession(ctx, kind.ListSession)
+	case *api.Errand_AbortUploads:
+		done.Result, err = r.abortUploads(ctx, kind.AbortUploads)
 	default:
 		err = errUnknown
 	}
 	if err != nil {
-		done.Error = api.CutErrandError(err.Error())
+		done.Result, done.Error = nil, api.CutErrandError(err.Error())
 		r.metrics.errands.WithLabelValues(resultFailed).Inc()
 		r.cfg.Log.Warn("errand failed", zap.Error(err))
 	} else {
 		r.metrics.errands.WithLabelValues(resultDone).Inc()
-		done.StoreNowMs = r.storeNow(ctx)
 	}
 	r.cfg.Owner.ErrandDone(done)
-}
-
-// storeNow returns the time of the store's clock in ms, 0 if it is unknown.
-func (r *Runner) storeNow(ctx context.Context) int64 {
-	ctx, cancel := context.WithTimeout(ctx, clockTimeout)
-	defer cancel()
-	now, err := r.cfg.Bundles.Bucket.Now(ctx)
-	if err != nil {
-		return 0
-	}
-	return now.UnixMilli()
 }
 
 func (r *Runner) deleteBundles(ctx context.Context, e *api.DeleteBundles) (*api.ErrandDone_DeletedBundles, error) {
@@ -164,4 +165,26 @@ func (r *Runner) deleteBundles(ctx context.Context, e *api.DeleteBundles) (*api.
 	r.cfg.Log.Info("deleted bundles that the control plane named", zap.Int("objects", len(names)-len(failed)), zap.Int("failed", len(failed)),
 		zap.Stringer("first", slices.Min(names)), zap.Stringer("last", slices.Max(names)), zap.Duration("took", time.Since(began)))
 	return &api.ErrandDone_DeletedBundles{DeletedBundles: deleted}, nil
+}
+
+func (r *Runner) listSession(ctx context.Context, e *api.ListSession) (*api.ErrandDone_SessionObjects, error) {
+	objects, err := r.cfg.Bundles.ListSession(ctx, id.Session(e.Session), e.AfterN)
+	if err != nil {
+		return nil, err
+	}
+	return &api.ErrandDone_SessionObjects{SessionObjects: objects}, nil
+}
+
+func (r *Runner) abortUploads(ctx context.Context, e *api.AbortUploads) (*api.ErrandDone_AbortedUploads, error) {
+	began := time.Now()
+	done, err := r.cfg.Bundles.AbortUploads(ctx, id.Session(e.Session))
+	if err != nil {
+		return nil, err
+	}
+	r.metrics.aborted.Add(float64(done.Aborted))
+	if done.Aborted+done.Young > 0 {
+		r.cfg.Log.Info("aborted unfinished uploads of a session that the control plane named", zap.Uint32("session", e.Session),
+			zap.Uint32("uploads", done.Aborted), zap.Uint32("young", done.Young), zap.Duration("took", time.Since(began)))
+	}
+	return &api.ErrandDone_AbortedUploads{AbortedUploads: done}, nil
 }

@@ -132,7 +132,7 @@ func (x Refused_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Refused_Reason.Descriptor instead.
 func (Refused_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{33, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{36, 0}
 }
 
 type Error_Code int32
@@ -193,7 +193,7 @@ func (x Error_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Error_Code.Descriptor instead.
 func (Error_Code) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{43, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{46, 0}
 }
 
 type AskRequest struct {
@@ -2061,15 +2061,16 @@ func (x *AbortJob) GetIntact() bool {
 // ErrandDone answers an Errand, on the stream that brought it or a later one of the session. The owner drops an answer that it does not
 // wait for.
 type ErrandDone struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	Id         uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`                                     // of the Errand
-	Error      string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`                                // if set, the errand failed, and any part of it may be done
-	StoreNowMs int64                  `protobuf:"varint,3,opt,name=store_now_ms,json=storeNowMs,proto3" json:"store_now_ms,omitempty"` // the object store's clock after the errand; 0: unknown
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`      // of the Errand
+	Error string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"` // if set, the errand failed, and any part of it may be done
 	// Absent with an error. Of the same kind as the errand otherwise.
 	//
 	// Types that are valid to be assigned to Result:
 	//
 	//	*ErrandDone_DeletedBundles
+	//	*ErrandDone_SessionObjects
+	//	*ErrandDone_AbortedUploads
 	Result        isErrandDone_Result `protobuf_oneof:"result"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2119,13 +2120,6 @@ func (x *ErrandDone) GetError() string {
 	return ""
 }
 
-func (x *ErrandDone) GetStoreNowMs() int64 {
-	if x != nil {
-		return x.StoreNowMs
-	}
-	return 0
-}
-
 func (x *ErrandDone) GetResult() isErrandDone_Result {
 	if x != nil {
 		return x.Result
@@ -2142,6 +2136,24 @@ func (x *ErrandDone) GetDeletedBundles() *DeletedBundles {
 	return nil
 }
 
+func (x *ErrandDone) GetSessionObjects() *SessionObjects {
+	if x != nil {
+		if x, ok := x.Result.(*ErrandDone_SessionObjects); ok {
+			return x.SessionObjects
+		}
+	}
+	return nil
+}
+
+func (x *ErrandDone) GetAbortedUploads() *AbortedUploads {
+	if x != nil {
+		if x, ok := x.Result.(*ErrandDone_AbortedUploads); ok {
+			return x.AbortedUploads
+		}
+	}
+	return nil
+}
+
 type isErrandDone_Result interface {
 	isErrandDone_Result()
 }
@@ -2150,7 +2162,19 @@ type ErrandDone_DeletedBundles struct {
 	DeletedBundles *DeletedBundles `protobuf:"bytes,4,opt,name=deleted_bundles,json=deletedBundles,proto3,oneof"`
 }
 
+type ErrandDone_SessionObjects struct {
+	SessionObjects *SessionObjects `protobuf:"bytes,5,opt,name=session_objects,json=sessionObjects,proto3,oneof"`
+}
+
+type ErrandDone_AbortedUploads struct {
+	AbortedUploads *AbortedUploads `protobuf:"bytes,6,opt,name=aborted_uploads,json=abortedUploads,proto3,oneof"`
+}
+
 func (*ErrandDone_DeletedBundles) isErrandDone_Result() {}
+
+func (*ErrandDone_SessionObjects) isErrandDone_Result() {}
+
+func (*ErrandDone_AbortedUploads) isErrandDone_Result() {}
 
 // DeletedBundles answers DeleteBundles. The objects of all bundles that are not in failed are gone.
 type DeletedBundles struct {
@@ -2249,6 +2273,172 @@ func (x *FailedBundle) GetError() string {
 	return ""
 }
 
+// SessionObjects answers ListSession. An answer without objects is the last one of the session.
+type SessionObjects struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Objects       []*SessionObject       `protobuf:"bytes,1,rep,name=objects,proto3" json:"objects,omitempty"` // by n, at most 1,000
+	Odd           uint32                 `protobuf:"varint,2,opt,name=odd,proto3" json:"odd,omitempty"`        // listed keys that are no bundle of the session, before the last of the objects; without objects, all others; at most 10,000
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionObjects) Reset() {
+	*x = SessionObjects{}
+	mi := &file_controlplane_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionObjects) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionObjects) ProtoMessage() {}
+
+func (x *SessionObjects) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionObjects.ProtoReflect.Descriptor instead.
+func (*SessionObjects) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *SessionObjects) GetObjects() []*SessionObject {
+	if x != nil {
+		return x.Objects
+	}
+	return nil
+}
+
+func (x *SessionObjects) GetOdd() uint32 {
+	if x != nil {
+		return x.Odd
+	}
+	return 0
+}
+
+type SessionObject struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	N             uint32                 `protobuf:"varint,1,opt,name=n,proto3" json:"n,omitempty"`
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	ModifiedMs    int64                  `protobuf:"varint,3,opt,name=modified_ms,json=modifiedMs,proto3" json:"modified_ms,omitempty"` // by the object store's clock
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionObject) Reset() {
+	*x = SessionObject{}
+	mi := &file_controlplane_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionObject) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionObject) ProtoMessage() {}
+
+func (x *SessionObject) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionObject.ProtoReflect.Descriptor instead.
+func (*SessionObject) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *SessionObject) GetN() uint32 {
+	if x != nil {
+		return x.N
+	}
+	return 0
+}
+
+func (x *SessionObject) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *SessionObject) GetModifiedMs() int64 {
+	if x != nil {
+		return x.ModifiedMs
+	}
+	return 0
+}
+
+// AbortedUploads answers AbortUploads.
+type AbortedUploads struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Aborted       uint32                 `protobuf:"varint,1,opt,name=aborted,proto3" json:"aborted,omitempty"` // with 1,000, more uploads may be left
+	Young         uint32                 `protobuf:"varint,2,opt,name=young,proto3" json:"young,omitempty"`     // uploads that stay because they are too young; at most 10,000
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AbortedUploads) Reset() {
+	*x = AbortedUploads{}
+	mi := &file_controlplane_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AbortedUploads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AbortedUploads) ProtoMessage() {}
+
+func (x *AbortedUploads) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AbortedUploads.ProtoReflect.Descriptor instead.
+func (*AbortedUploads) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *AbortedUploads) GetAborted() uint32 {
+	if x != nil {
+		return x.Aborted
+	}
+	return 0
+}
+
+func (x *AbortedUploads) GetYoung() uint32 {
+	if x != nil {
+		return x.Young
+	}
+	return 0
+}
+
 // Load is an agent's load, averaged over the last seconds. Agents send it once a second; it never reaches the log. cpu, network and buffers
 // are shares of what the process may use, from 0 to 1. 0 may mean unknown.
 type Load struct {
@@ -2272,7 +2462,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2284,7 +2474,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2297,7 +2487,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{28}
+	return file_controlplane_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Load) GetCpu() float64 {
@@ -2393,7 +2583,7 @@ type ToAgent struct {
 
 func (x *ToAgent) Reset() {
 	*x = ToAgent{}
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2405,7 +2595,7 @@ func (x *ToAgent) String() string {
 func (*ToAgent) ProtoMessage() {}
 
 func (x *ToAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2418,7 +2608,7 @@ func (x *ToAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToAgent.ProtoReflect.Descriptor instead.
 func (*ToAgent) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{29}
+	return file_controlplane_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ToAgent) GetItems() []*OwnerItem {
@@ -2452,7 +2642,7 @@ type OwnerItem struct {
 
 func (x *OwnerItem) Reset() {
 	*x = OwnerItem{}
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2464,7 +2654,7 @@ func (x *OwnerItem) String() string {
 func (*OwnerItem) ProtoMessage() {}
 
 func (x *OwnerItem) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2477,7 +2667,7 @@ func (x *OwnerItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnerItem.ProtoReflect.Descriptor instead.
 func (*OwnerItem) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{30}
+	return file_controlplane_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *OwnerItem) GetItem() isOwnerItem_Item {
@@ -2706,7 +2896,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2718,7 +2908,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2731,7 +2921,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{31}
+	return file_controlplane_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Welcome) GetProtocol() uint32 {
@@ -2824,7 +3014,7 @@ type ZoneWriter struct {
 
 func (x *ZoneWriter) Reset() {
 	*x = ZoneWriter{}
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2836,7 +3026,7 @@ func (x *ZoneWriter) String() string {
 func (*ZoneWriter) ProtoMessage() {}
 
 func (x *ZoneWriter) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2849,7 +3039,7 @@ func (x *ZoneWriter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ZoneWriter.ProtoReflect.Descriptor instead.
 func (*ZoneWriter) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{32}
+	return file_controlplane_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ZoneWriter) GetSession() uint32 {
@@ -2888,7 +3078,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2900,7 +3090,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2913,7 +3103,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{33}
+	return file_controlplane_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Refused) GetReason() Refused_Reason {
@@ -2976,7 +3166,7 @@ type Catalogue struct {
 
 func (x *Catalogue) Reset() {
 	*x = Catalogue{}
-	mi := &file_controlplane_proto_msgTypes[34]
+	mi := &file_controlplane_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2988,7 +3178,7 @@ func (x *Catalogue) String() string {
 func (*Catalogue) ProtoMessage() {}
 
 func (x *Catalogue) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[34]
+	mi := &file_controlplane_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3001,7 +3191,7 @@ func (x *Catalogue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalogue.ProtoReflect.Descriptor instead.
 func (*Catalogue) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{34}
+	return file_controlplane_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Catalogue) GetIndex() uint64 {
@@ -3099,7 +3289,7 @@ type ClientMetrics struct {
 
 func (x *ClientMetrics) Reset() {
 	*x = ClientMetrics{}
-	mi := &file_controlplane_proto_msgTypes[35]
+	mi := &file_controlplane_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3111,7 +3301,7 @@ func (x *ClientMetrics) String() string {
 func (*ClientMetrics) ProtoMessage() {}
 
 func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[35]
+	mi := &file_controlplane_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3124,7 +3314,7 @@ func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientMetrics.ProtoReflect.Descriptor instead.
 func (*ClientMetrics) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{35}
+	return file_controlplane_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ClientMetrics) GetName() string {
@@ -3154,7 +3344,7 @@ type Topic struct {
 
 func (x *Topic) Reset() {
 	*x = Topic{}
-	mi := &file_controlplane_proto_msgTypes[36]
+	mi := &file_controlplane_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3166,7 +3356,7 @@ func (x *Topic) String() string {
 func (*Topic) ProtoMessage() {}
 
 func (x *Topic) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[36]
+	mi := &file_controlplane_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3179,7 +3369,7 @@ func (x *Topic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topic.ProtoReflect.Descriptor instead.
 func (*Topic) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{36}
+	return file_controlplane_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Topic) GetId() []byte {
@@ -3232,7 +3422,7 @@ type Membership struct {
 
 func (x *Membership) Reset() {
 	*x = Membership{}
-	mi := &file_controlplane_proto_msgTypes[37]
+	mi := &file_controlplane_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3244,7 +3434,7 @@ func (x *Membership) String() string {
 func (*Membership) ProtoMessage() {}
 
 func (x *Membership) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[37]
+	mi := &file_controlplane_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3257,7 +3447,7 @@ func (x *Membership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Membership.ProtoReflect.Descriptor instead.
 func (*Membership) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{37}
+	return file_controlplane_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Membership) GetVersion() uint64 {
@@ -3301,7 +3491,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_controlplane_proto_msgTypes[38]
+	mi := &file_controlplane_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3313,7 +3503,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[38]
+	mi := &file_controlplane_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3326,7 +3516,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{38}
+	return file_controlplane_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Member) GetSession() uint32 {
@@ -3375,7 +3565,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_controlplane_proto_msgTypes[39]
+	mi := &file_controlplane_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3387,7 +3577,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[39]
+	mi := &file_controlplane_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3400,7 +3590,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{39}
+	return file_controlplane_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Notice) GetIndex() uint64 {
@@ -3432,7 +3622,7 @@ type PartitionNotice struct {
 
 func (x *PartitionNotice) Reset() {
 	*x = PartitionNotice{}
-	mi := &file_controlplane_proto_msgTypes[40]
+	mi := &file_controlplane_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3444,7 +3634,7 @@ func (x *PartitionNotice) String() string {
 func (*PartitionNotice) ProtoMessage() {}
 
 func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[40]
+	mi := &file_controlplane_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3457,7 +3647,7 @@ func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionNotice.ProtoReflect.Descriptor instead.
 func (*PartitionNotice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{40}
+	return file_controlplane_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PartitionNotice) GetTopic() []byte {
@@ -3522,7 +3712,7 @@ type AbortedTransaction struct {
 
 func (x *AbortedTransaction) Reset() {
 	*x = AbortedTransaction{}
-	mi := &file_controlplane_proto_msgTypes[41]
+	mi := &file_controlplane_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3534,7 +3724,7 @@ func (x *AbortedTransaction) String() string {
 func (*AbortedTransaction) ProtoMessage() {}
 
 func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[41]
+	mi := &file_controlplane_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3547,7 +3737,7 @@ func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortedTransaction.ProtoReflect.Descriptor instead.
 func (*AbortedTransaction) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{41}
+	return file_controlplane_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AbortedTransaction) GetProducerId() int64 {
@@ -3583,7 +3773,7 @@ type Stamp struct {
 
 func (x *Stamp) Reset() {
 	*x = Stamp{}
-	mi := &file_controlplane_proto_msgTypes[42]
+	mi := &file_controlplane_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3595,7 +3785,7 @@ func (x *Stamp) String() string {
 func (*Stamp) ProtoMessage() {}
 
 func (x *Stamp) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[42]
+	mi := &file_controlplane_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3608,7 +3798,7 @@ func (x *Stamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stamp.ProtoReflect.Descriptor instead.
 func (*Stamp) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{42}
+	return file_controlplane_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Stamp) GetToken() uint64 {
@@ -3650,7 +3840,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_controlplane_proto_msgTypes[43]
+	mi := &file_controlplane_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3662,7 +3852,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[43]
+	mi := &file_controlplane_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3675,7 +3865,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{43}
+	return file_controlplane_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Error) GetCode() Error_Code {
@@ -3704,7 +3894,7 @@ type CommitAnswer struct {
 
 func (x *CommitAnswer) Reset() {
 	*x = CommitAnswer{}
-	mi := &file_controlplane_proto_msgTypes[44]
+	mi := &file_controlplane_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3716,7 +3906,7 @@ func (x *CommitAnswer) String() string {
 func (*CommitAnswer) ProtoMessage() {}
 
 func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[44]
+	mi := &file_controlplane_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3729,7 +3919,7 @@ func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitAnswer.ProtoReflect.Descriptor instead.
 func (*CommitAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{44}
+	return file_controlplane_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *CommitAnswer) GetRequest() uint64 {
@@ -3772,7 +3962,7 @@ type LookupAnswer struct {
 
 func (x *LookupAnswer) Reset() {
 	*x = LookupAnswer{}
-	mi := &file_controlplane_proto_msgTypes[45]
+	mi := &file_controlplane_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3784,7 +3974,7 @@ func (x *LookupAnswer) String() string {
 func (*LookupAnswer) ProtoMessage() {}
 
 func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[45]
+	mi := &file_controlplane_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3797,7 +3987,7 @@ func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupAnswer.ProtoReflect.Descriptor instead.
 func (*LookupAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{45}
+	return file_controlplane_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *LookupAnswer) GetRequest() uint64 {
@@ -3845,7 +4035,7 @@ type PartitionAnswer struct {
 
 func (x *PartitionAnswer) Reset() {
 	*x = PartitionAnswer{}
-	mi := &file_controlplane_proto_msgTypes[46]
+	mi := &file_controlplane_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3857,7 +4047,7 @@ func (x *PartitionAnswer) String() string {
 func (*PartitionAnswer) ProtoMessage() {}
 
 func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[46]
+	mi := &file_controlplane_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3870,7 +4060,7 @@ func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionAnswer.ProtoReflect.Descriptor instead.
 func (*PartitionAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{46}
+	return file_controlplane_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PartitionAnswer) GetUnknown() bool {
@@ -3933,7 +4123,7 @@ type ForwardAnswer struct {
 
 func (x *ForwardAnswer) Reset() {
 	*x = ForwardAnswer{}
-	mi := &file_controlplane_proto_msgTypes[47]
+	mi := &file_controlplane_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3945,7 +4135,7 @@ func (x *ForwardAnswer) String() string {
 func (*ForwardAnswer) ProtoMessage() {}
 
 func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[47]
+	mi := &file_controlplane_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3958,7 +4148,7 @@ func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardAnswer.ProtoReflect.Descriptor instead.
 func (*ForwardAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{47}
+	return file_controlplane_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ForwardAnswer) GetRequest() uint64 {
@@ -3992,7 +4182,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_controlplane_proto_msgTypes[48]
+	mi := &file_controlplane_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4004,7 +4194,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[48]
+	mi := &file_controlplane_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4017,7 +4207,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{48}
+	return file_controlplane_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Done) GetRequest() uint64 {
@@ -4046,7 +4236,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_controlplane_proto_msgTypes[49]
+	mi := &file_controlplane_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4058,7 +4248,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[49]
+	mi := &file_controlplane_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4071,7 +4261,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{49}
+	return file_controlplane_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Job) GetJob() uint32 {
@@ -4105,7 +4295,7 @@ type CancelJob struct {
 
 func (x *CancelJob) Reset() {
 	*x = CancelJob{}
-	mi := &file_controlplane_proto_msgTypes[50]
+	mi := &file_controlplane_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4117,7 +4307,7 @@ func (x *CancelJob) String() string {
 func (*CancelJob) ProtoMessage() {}
 
 func (x *CancelJob) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[50]
+	mi := &file_controlplane_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4130,7 +4320,7 @@ func (x *CancelJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJob.ProtoReflect.Descriptor instead.
 func (*CancelJob) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{50}
+	return file_controlplane_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CancelJob) GetJob() uint32 {
@@ -4148,6 +4338,8 @@ type Errand struct {
 	// Types that are valid to be assigned to Errand:
 	//
 	//	*Errand_DeleteBundles
+	//	*Errand_ListSession
+	//	*Errand_AbortUploads
 	Errand        isErrand_Errand `protobuf_oneof:"errand"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4155,7 +4347,7 @@ type Errand struct {
 
 func (x *Errand) Reset() {
 	*x = Errand{}
-	mi := &file_controlplane_proto_msgTypes[51]
+	mi := &file_controlplane_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4167,7 +4359,7 @@ func (x *Errand) String() string {
 func (*Errand) ProtoMessage() {}
 
 func (x *Errand) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[51]
+	mi := &file_controlplane_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4180,7 +4372,7 @@ func (x *Errand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Errand.ProtoReflect.Descriptor instead.
 func (*Errand) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{51}
+	return file_controlplane_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Errand) GetId() uint64 {
@@ -4206,6 +4398,24 @@ func (x *Errand) GetDeleteBundles() *DeleteBundles {
 	return nil
 }
 
+func (x *Errand) GetListSession() *ListSession {
+	if x != nil {
+		if x, ok := x.Errand.(*Errand_ListSession); ok {
+			return x.ListSession
+		}
+	}
+	return nil
+}
+
+func (x *Errand) GetAbortUploads() *AbortUploads {
+	if x != nil {
+		if x, ok := x.Errand.(*Errand_AbortUploads); ok {
+			return x.AbortUploads
+		}
+	}
+	return nil
+}
+
 type isErrand_Errand interface {
 	isErrand_Errand()
 }
@@ -4214,7 +4424,19 @@ type Errand_DeleteBundles struct {
 	DeleteBundles *DeleteBundles `protobuf:"bytes,2,opt,name=delete_bundles,json=deleteBundles,proto3,oneof"`
 }
 
+type Errand_ListSession struct {
+	ListSession *ListSession `protobuf:"bytes,3,opt,name=list_session,json=listSession,proto3,oneof"`
+}
+
+type Errand_AbortUploads struct {
+	AbortUploads *AbortUploads `protobuf:"bytes,4,opt,name=abort_uploads,json=abortUploads,proto3,oneof"`
+}
+
 func (*Errand_DeleteBundles) isErrand_Errand() {}
+
+func (*Errand_ListSession) isErrand_Errand() {}
+
+func (*Errand_AbortUploads) isErrand_Errand() {}
 
 // DeleteBundles deletes the objects of bundles. Objects that do not exist are no error.
 type DeleteBundles struct {
@@ -4226,7 +4448,7 @@ type DeleteBundles struct {
 
 func (x *DeleteBundles) Reset() {
 	*x = DeleteBundles{}
-	mi := &file_controlplane_proto_msgTypes[52]
+	mi := &file_controlplane_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4238,7 +4460,7 @@ func (x *DeleteBundles) String() string {
 func (*DeleteBundles) ProtoMessage() {}
 
 func (x *DeleteBundles) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[52]
+	mi := &file_controlplane_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4251,7 +4473,7 @@ func (x *DeleteBundles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteBundles.ProtoReflect.Descriptor instead.
 func (*DeleteBundles) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{52}
+	return file_controlplane_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *DeleteBundles) GetBundles() []uint64 {
@@ -4259,6 +4481,104 @@ func (x *DeleteBundles) GetBundles() []uint64 {
 		return x.Bundles
 	}
 	return nil
+}
+
+// ListSession lists the objects of an agent session or a job, one page.
+type ListSession struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       uint32                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`             // session or job, not 0
+	AfterN        uint32                 `protobuf:"varint,2,opt,name=after_n,json=afterN,proto3" json:"after_n,omitempty"` // the page begins behind this n; 0: the first page
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSession) Reset() {
+	*x = ListSession{}
+	mi := &file_controlplane_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSession) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSession) ProtoMessage() {}
+
+func (x *ListSession) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSession.ProtoReflect.Descriptor instead.
+func (*ListSession) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *ListSession) GetSession() uint32 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *ListSession) GetAfterN() uint32 {
+	if x != nil {
+		return x.AfterN
+	}
+	return 0
+}
+
+// AbortUploads aborts unfinished uploads of bundles of an agent session or a job.
+type AbortUploads struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       uint32                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"` // session or job, not 0
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AbortUploads) Reset() {
+	*x = AbortUploads{}
+	mi := &file_controlplane_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AbortUploads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AbortUploads) ProtoMessage() {}
+
+func (x *AbortUploads) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AbortUploads.ProtoReflect.Descriptor instead.
+func (*AbortUploads) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *AbortUploads) GetSession() uint32 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
 }
 
 var File_controlplane_proto protoreflect.FileDescriptor
@@ -4408,20 +4728,31 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x03job\x18\x02 \x01(\rR\x03job\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
 	"\acorrupt\x18\x04 \x03(\x04R\acorrupt\x12\x16\n" +
-	"\x06intact\x18\x05 \x01(\bR\x06intact\"\xb2\x01\n" +
+	"\x06intact\x18\x05 \x01(\bR\x06intact\"\xb8\x02\n" +
 	"\n" +
 	"ErrandDone\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\x12 \n" +
-	"\fstore_now_ms\x18\x03 \x01(\x03R\n" +
-	"storeNowMs\x12R\n" +
-	"\x0fdeleted_bundles\x18\x04 \x01(\v2'.freshet.controlplane.v1.DeletedBundlesH\x00R\x0edeletedBundlesB\b\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\x12R\n" +
+	"\x0fdeleted_bundles\x18\x04 \x01(\v2'.freshet.controlplane.v1.DeletedBundlesH\x00R\x0edeletedBundles\x12R\n" +
+	"\x0fsession_objects\x18\x05 \x01(\v2'.freshet.controlplane.v1.SessionObjectsH\x00R\x0esessionObjects\x12R\n" +
+	"\x0faborted_uploads\x18\x06 \x01(\v2'.freshet.controlplane.v1.AbortedUploadsH\x00R\x0eabortedUploadsB\b\n" +
 	"\x06result\"O\n" +
 	"\x0eDeletedBundles\x12=\n" +
 	"\x06failed\x18\x01 \x03(\v2%.freshet.controlplane.v1.FailedBundleR\x06failed\"<\n" +
 	"\fFailedBundle\x12\x16\n" +
 	"\x06bundle\x18\x01 \x01(\x04R\x06bundle\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"\xbb\x03\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"d\n" +
+	"\x0eSessionObjects\x12@\n" +
+	"\aobjects\x18\x01 \x03(\v2&.freshet.controlplane.v1.SessionObjectR\aobjects\x12\x10\n" +
+	"\x03odd\x18\x02 \x01(\rR\x03odd\"T\n" +
+	"\rSessionObject\x12\f\n" +
+	"\x01n\x18\x01 \x01(\rR\x01n\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x1f\n" +
+	"\vmodified_ms\x18\x03 \x01(\x03R\n" +
+	"modifiedMs\"@\n" +
+	"\x0eAbortedUploads\x12\x18\n" +
+	"\aaborted\x18\x01 \x01(\rR\aaborted\x12\x14\n" +
+	"\x05young\x18\x02 \x01(\rR\x05young\"\xbb\x03\n" +
 	"\x04Load\x12\x10\n" +
 	"\x03cpu\x18\x01 \x01(\x01R\x03cpu\x12\x18\n" +
 	"\anetwork\x18\x02 \x01(\x01R\anetwork\x12\x18\n" +
@@ -4615,13 +4946,20 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x04plan\x18\x02 \x01(\fR\x04plan\x12\x12\n" +
 	"\x04last\x18\x03 \x01(\bR\x04last\"\x1d\n" +
 	"\tCancelJob\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\"s\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\"\x8c\x02\n" +
 	"\x06Errand\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12O\n" +
-	"\x0edelete_bundles\x18\x02 \x01(\v2&.freshet.controlplane.v1.DeleteBundlesH\x00R\rdeleteBundlesB\b\n" +
+	"\x0edelete_bundles\x18\x02 \x01(\v2&.freshet.controlplane.v1.DeleteBundlesH\x00R\rdeleteBundles\x12I\n" +
+	"\flist_session\x18\x03 \x01(\v2$.freshet.controlplane.v1.ListSessionH\x00R\vlistSession\x12L\n" +
+	"\rabort_uploads\x18\x04 \x01(\v2%.freshet.controlplane.v1.AbortUploadsH\x00R\fabortUploadsB\b\n" +
 	"\x06errand\")\n" +
 	"\rDeleteBundles\x12\x18\n" +
-	"\abundles\x18\x01 \x03(\x04R\abundles*M\n" +
+	"\abundles\x18\x01 \x03(\x04R\abundles\"@\n" +
+	"\vListSession\x12\x18\n" +
+	"\asession\x18\x01 \x01(\rR\asession\x12\x17\n" +
+	"\aafter_n\x18\x02 \x01(\rR\x06afterN\"(\n" +
+	"\fAbortUploads\x12\x18\n" +
+	"\asession\x18\x01 \x01(\rR\asession*M\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fROLE_PRODUCE\x10\x01\x12\x0e\n" +
@@ -4649,7 +4987,7 @@ func file_controlplane_proto_rawDescGZIP() []byte {
 }
 
 var file_controlplane_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_controlplane_proto_goTypes = []any{
 	(Role)(0),                  // 0: freshet.controlplane.v1.Role
 	(Refused_Reason)(0),        // 1: freshet.controlplane.v1.Refused.Reason
@@ -4682,34 +5020,39 @@ var file_controlplane_proto_goTypes = []any{
 	(*ErrandDone)(nil),         // 28: freshet.controlplane.v1.ErrandDone
 	(*DeletedBundles)(nil),     // 29: freshet.controlplane.v1.DeletedBundles
 	(*FailedBundle)(nil),       // 30: freshet.controlplane.v1.FailedBundle
-	(*Load)(nil),               // 31: freshet.controlplane.v1.Load
-	(*ToAgent)(nil),            // 32: freshet.controlplane.v1.ToAgent
-	(*OwnerItem)(nil),          // 33: freshet.controlplane.v1.OwnerItem
-	(*Welcome)(nil),            // 34: freshet.controlplane.v1.Welcome
-	(*ZoneWriter)(nil),         // 35: freshet.controlplane.v1.ZoneWriter
-	(*Refused)(nil),            // 36: freshet.controlplane.v1.Refused
-	(*Catalogue)(nil),          // 37: freshet.controlplane.v1.Catalogue
-	(*ClientMetrics)(nil),      // 38: freshet.controlplane.v1.ClientMetrics
-	(*Topic)(nil),              // 39: freshet.controlplane.v1.Topic
-	(*Membership)(nil),         // 40: freshet.controlplane.v1.Membership
-	(*Member)(nil),             // 41: freshet.controlplane.v1.Member
-	(*Notice)(nil),             // 42: freshet.controlplane.v1.Notice
-	(*PartitionNotice)(nil),    // 43: freshet.controlplane.v1.PartitionNotice
-	(*AbortedTransaction)(nil), // 44: freshet.controlplane.v1.AbortedTransaction
-	(*Stamp)(nil),              // 45: freshet.controlplane.v1.Stamp
-	(*Error)(nil),              // 46: freshet.controlplane.v1.Error
-	(*CommitAnswer)(nil),       // 47: freshet.controlplane.v1.CommitAnswer
-	(*LookupAnswer)(nil),       // 48: freshet.controlplane.v1.LookupAnswer
-	(*PartitionAnswer)(nil),    // 49: freshet.controlplane.v1.PartitionAnswer
-	(*ForwardAnswer)(nil),      // 50: freshet.controlplane.v1.ForwardAnswer
-	(*Done)(nil),               // 51: freshet.controlplane.v1.Done
-	(*Job)(nil),                // 52: freshet.controlplane.v1.Job
-	(*CancelJob)(nil),          // 53: freshet.controlplane.v1.CancelJob
-	(*Errand)(nil),             // 54: freshet.controlplane.v1.Errand
-	(*DeleteBundles)(nil),      // 55: freshet.controlplane.v1.DeleteBundles
-	nil,                        // 56: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	nil,                        // 57: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	nil,                        // 58: freshet.controlplane.v1.Topic.ConfigsEntry
+	(*SessionObjects)(nil),     // 31: freshet.controlplane.v1.SessionObjects
+	(*SessionObject)(nil),      // 32: freshet.controlplane.v1.SessionObject
+	(*AbortedUploads)(nil),     // 33: freshet.controlplane.v1.AbortedUploads
+	(*Load)(nil),               // 34: freshet.controlplane.v1.Load
+	(*ToAgent)(nil),            // 35: freshet.controlplane.v1.ToAgent
+	(*OwnerItem)(nil),          // 36: freshet.controlplane.v1.OwnerItem
+	(*Welcome)(nil),            // 37: freshet.controlplane.v1.Welcome
+	(*ZoneWriter)(nil),         // 38: freshet.controlplane.v1.ZoneWriter
+	(*Refused)(nil),            // 39: freshet.controlplane.v1.Refused
+	(*Catalogue)(nil),          // 40: freshet.controlplane.v1.Catalogue
+	(*ClientMetrics)(nil),      // 41: freshet.controlplane.v1.ClientMetrics
+	(*Topic)(nil),              // 42: freshet.controlplane.v1.Topic
+	(*Membership)(nil),         // 43: freshet.controlplane.v1.Membership
+	(*Member)(nil),             // 44: freshet.controlplane.v1.Member
+	(*Notice)(nil),             // 45: freshet.controlplane.v1.Notice
+	(*PartitionNotice)(nil),    // 46: freshet.controlplane.v1.PartitionNotice
+	(*AbortedTransaction)(nil), // 47: freshet.controlplane.v1.AbortedTransaction
+	(*Stamp)(nil),              // 48: freshet.controlplane.v1.Stamp
+	(*Error)(nil),              // 49: freshet.controlplane.v1.Error
+	(*CommitAnswer)(nil),       // 50: freshet.controlplane.v1.CommitAnswer
+	(*LookupAnswer)(nil),       // 51: freshet.controlplane.v1.LookupAnswer
+	(*PartitionAnswer)(nil),    // 52: freshet.controlplane.v1.PartitionAnswer
+	(*ForwardAnswer)(nil),      // 53: freshet.controlplane.v1.ForwardAnswer
+	(*Done)(nil),               // 54: freshet.controlplane.v1.Done
+	(*Job)(nil),                // 55: freshet.controlplane.v1.Job
+	(*CancelJob)(nil),          // 56: freshet.controlplane.v1.CancelJob
+	(*Errand)(nil),             // 57: freshet.controlplane.v1.Errand
+	(*DeleteBundles)(nil),      // 58: freshet.controlplane.v1.DeleteBundles
+	(*ListSession)(nil),        // 59: freshet.controlplane.v1.ListSession
+	(*AbortUploads)(nil),       // 60: freshet.controlplane.v1.AbortUploads
+	nil,                        // 61: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	nil,                        // 62: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	nil,                        // 63: freshet.controlplane.v1.Topic.ConfigsEntry
 }
 var file_controlplane_proto_depIdxs = []int32{
 	10, // 0: freshet.controlplane.v1.ToOwner.items:type_name -> freshet.controlplane.v1.AgentItem
@@ -4725,7 +5068,7 @@ var file_controlplane_proto_depIdxs = []int32{
 	25, // 10: freshet.controlplane.v1.AgentItem.job_progress:type_name -> freshet.controlplane.v1.JobProgress
 	26, // 11: freshet.controlplane.v1.AgentItem.complete_job:type_name -> freshet.controlplane.v1.CompleteJob
 	27, // 12: freshet.controlplane.v1.AgentItem.abort_job:type_name -> freshet.controlplane.v1.AbortJob
-	31, // 13: freshet.controlplane.v1.AgentItem.load:type_name -> freshet.controlplane.v1.Load
+	34, // 13: freshet.controlplane.v1.AgentItem.load:type_name -> freshet.controlplane.v1.Load
 	28, // 14: freshet.controlplane.v1.AgentItem.errand_done:type_name -> freshet.controlplane.v1.ErrandDone
 	11, // 15: freshet.controlplane.v1.Hello.endpoints:type_name -> freshet.controlplane.v1.Endpoint
 	0,  // 16: freshet.controlplane.v1.Hello.roles:type_name -> freshet.controlplane.v1.Role
@@ -4733,55 +5076,60 @@ var file_controlplane_proto_depIdxs = []int32{
 	19, // 18: freshet.controlplane.v1.Lookup.partitions:type_name -> freshet.controlplane.v1.PartitionLookup
 	21, // 19: freshet.controlplane.v1.Unsubscribe.partitions:type_name -> freshet.controlplane.v1.PartitionRef
 	29, // 20: freshet.controlplane.v1.ErrandDone.deleted_bundles:type_name -> freshet.controlplane.v1.DeletedBundles
-	30, // 21: freshet.controlplane.v1.DeletedBundles.failed:type_name -> freshet.controlplane.v1.FailedBundle
-	33, // 22: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
-	34, // 23: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
-	36, // 24: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
-	37, // 25: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
-	42, // 26: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
-	45, // 27: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
-	47, // 28: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
-	48, // 29: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
-	50, // 30: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
-	51, // 31: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
-	52, // 32: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
-	53, // 33: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
-	35, // 34: freshet.controlplane.v1.OwnerItem.zone_writer:type_name -> freshet.controlplane.v1.ZoneWriter
-	54, // 35: freshet.controlplane.v1.OwnerItem.errand:type_name -> freshet.controlplane.v1.Errand
-	1,  // 36: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
-	14, // 37: freshet.controlplane.v1.Refused.check:type_name -> freshet.controlplane.v1.BucketCheck
-	39, // 38: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
-	40, // 39: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
-	56, // 40: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	38, // 41: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
-	57, // 42: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	58, // 43: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
-	41, // 44: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
-	41, // 45: freshet.controlplane.v1.Membership.gone:type_name -> freshet.controlplane.v1.Member
-	11, // 46: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
-	43, // 47: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
-	44, // 48: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	2,  // 49: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
-	46, // 50: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
-	49, // 51: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
-	46, // 52: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
-	44, // 53: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	46, // 54: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
-	46, // 55: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
-	55, // 56: freshet.controlplane.v1.Errand.delete_bundles:type_name -> freshet.controlplane.v1.DeleteBundles
-	5,  // 57: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
-	9,  // 58: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
-	3,  // 59: freshet.controlplane.v1.Operators.Ask:input_type -> freshet.controlplane.v1.AskRequest
-	7,  // 60: freshet.controlplane.v1.Replicas.Clock:input_type -> freshet.controlplane.v1.ClockRequest
-	6,  // 61: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
-	32, // 62: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
-	4,  // 63: freshet.controlplane.v1.Operators.Ask:output_type -> freshet.controlplane.v1.AskResponse
-	8,  // 64: freshet.controlplane.v1.Replicas.Clock:output_type -> freshet.controlplane.v1.ClockResponse
-	61, // [61:65] is the sub-list for method output_type
-	57, // [57:61] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	31, // 21: freshet.controlplane.v1.ErrandDone.session_objects:type_name -> freshet.controlplane.v1.SessionObjects
+	33, // 22: freshet.controlplane.v1.ErrandDone.aborted_uploads:type_name -> freshet.controlplane.v1.AbortedUploads
+	30, // 23: freshet.controlplane.v1.DeletedBundles.failed:type_name -> freshet.controlplane.v1.FailedBundle
+	32, // 24: freshet.controlplane.v1.SessionObjects.objects:type_name -> freshet.controlplane.v1.SessionObject
+	36, // 25: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
+	37, // 26: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
+	39, // 27: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
+	40, // 28: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
+	45, // 29: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
+	48, // 30: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
+	50, // 31: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
+	51, // 32: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
+	53, // 33: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
+	54, // 34: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
+	55, // 35: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
+	56, // 36: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
+	38, // 37: freshet.controlplane.v1.OwnerItem.zone_writer:type_name -> freshet.controlplane.v1.ZoneWriter
+	57, // 38: freshet.controlplane.v1.OwnerItem.errand:type_name -> freshet.controlplane.v1.Errand
+	1,  // 39: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
+	14, // 40: freshet.controlplane.v1.Refused.check:type_name -> freshet.controlplane.v1.BucketCheck
+	42, // 41: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
+	43, // 42: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
+	61, // 43: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	41, // 44: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
+	62, // 45: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	63, // 46: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
+	44, // 47: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
+	44, // 48: freshet.controlplane.v1.Membership.gone:type_name -> freshet.controlplane.v1.Member
+	11, // 49: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
+	46, // 50: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
+	47, // 51: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	2,  // 52: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
+	49, // 53: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
+	52, // 54: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
+	49, // 55: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
+	47, // 56: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	49, // 57: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
+	49, // 58: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
+	58, // 59: freshet.controlplane.v1.Errand.delete_bundles:type_name -> freshet.controlplane.v1.DeleteBundles
+	59, // 60: freshet.controlplane.v1.Errand.list_session:type_name -> freshet.controlplane.v1.ListSession
+	60, // 61: freshet.controlplane.v1.Errand.abort_uploads:type_name -> freshet.controlplane.v1.AbortUploads
+	5,  // 62: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
+	9,  // 63: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
+	3,  // 64: freshet.controlplane.v1.Operators.Ask:input_type -> freshet.controlplane.v1.AskRequest
+	7,  // 65: freshet.controlplane.v1.Replicas.Clock:input_type -> freshet.controlplane.v1.ClockRequest
+	6,  // 66: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
+	35, // 67: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
+	4,  // 68: freshet.controlplane.v1.Operators.Ask:output_type -> freshet.controlplane.v1.AskResponse
+	8,  // 69: freshet.controlplane.v1.Replicas.Clock:output_type -> freshet.controlplane.v1.ClockResponse
+	66, // [66:70] is the sub-list for method output_type
+	62, // [62:66] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_proto_init() }
@@ -4813,9 +5161,11 @@ func file_controlplane_proto_init() {
 	file_controlplane_proto_msgTypes[19].OneofWrappers = []any{}
 	file_controlplane_proto_msgTypes[25].OneofWrappers = []any{
 		(*ErrandDone_DeletedBundles)(nil),
+		(*ErrandDone_SessionObjects)(nil),
+		(*ErrandDone_AbortedUploads)(nil),
 	}
-	file_controlplane_proto_msgTypes[28].OneofWrappers = []any{}
-	file_controlplane_proto_msgTypes[30].OneofWrappers = []any{
+	file_controlplane_proto_msgTypes[31].OneofWrappers = []any{}
+	file_controlplane_proto_msgTypes[33].OneofWrappers = []any{
 		(*OwnerItem_Welcome)(nil),
 		(*OwnerItem_Refused)(nil),
 		(*OwnerItem_Catalogue)(nil),
@@ -4830,9 +5180,11 @@ func file_controlplane_proto_init() {
 		(*OwnerItem_ZoneWriter)(nil),
 		(*OwnerItem_Errand)(nil),
 	}
-	file_controlplane_proto_msgTypes[34].OneofWrappers = []any{}
-	file_controlplane_proto_msgTypes[51].OneofWrappers = []any{
+	file_controlplane_proto_msgTypes[37].OneofWrappers = []any{}
+	file_controlplane_proto_msgTypes[54].OneofWrappers = []any{
 		(*Errand_DeleteBundles)(nil),
+		(*Errand_ListSession)(nil),
+		(*Errand_AbortUploads)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -4840,7 +5192,7 @@ func file_controlplane_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_proto_rawDesc), len(file_controlplane_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   56,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -18,7 +18,7 @@ func (d *Dispatcher) DeleteBundles(ctx context.Context, bundles []id.Bundle) (fa
 	}
 	done, err := d.do(ctx, func(id uint64) *api.Errand {
 		return &api.Errand{Id: id, Errand: &api.Errand_DeleteBundles{DeleteBundles: &api.DeleteBundles{Bundles: names}}}
-	})
+	}, func(done *api.ErrandDone) bool { return fitsDeletion(bundles, done) })
 	if err != nil {
 		return nil, fmt.Errorf("delete %d bundles: %w", len(bundles), err)
 	}
@@ -29,4 +29,27 @@ func (d *Dispatcher) DeleteBundles(ctx context.Context, bundles []id.Bundle) (fa
 		failed[id.Bundle(f.Bundle)] = errors.New(api.CutErrandError(f.Error))
 	}
 	return failed, nil
+}
+
+// fitsDeletion reports whether an answer names only bundles of the errand, and none twice.
+func fitsDeletion(bundles []id.Bundle, done *api.ErrandDone) bool {
+	deleted := done.GetDeletedBundles()
+	if deleted == nil || len(deleted.Failed) > len(bundles) {
+		return false
+	}
+	if len(deleted.Failed) == 0 {
+		return true
+	}
+	left := make(map[id.Bundle]bool, len(bundles))
+	for _, b := range bundles {
+		left[b] = true
+	}
+	for _, f := range deleted.Failed {
+		b := id.Bundle(f.GetBundle())
+		if !left[b] {
+			return false
+		}
+		delete(left, b)
+	}
+	return true
 }

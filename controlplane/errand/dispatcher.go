@@ -33,7 +33,7 @@ var ErrNoAgent = errors.New("no agent with the jobs role is connected")
 var (
 	errSilent = errors.New("the agent did not answer in time")
 	errLeft   = errors.New("the stream of the agent ended")
-	errKind   = errors.New("the answer is of another kind")
+	errAnswer = errors.New("the answer does not fit the errand")
 )
 
 // Agents are the agents connected to the owner, as far as they take errands.
@@ -128,8 +128,9 @@ func (d *Dispatcher) settle(a *attempt, o outcome) {
 	a.outcome <- o
 }
 
-// do has an agent do an errand, of which every attempt gets a copy with an id. It returns ErrNoAgent if there is no agent to ask.
-func (d *Dispatcher) do(ctx context.Context, errand func(id uint64) *api.Errand) (*api.ErrandDone, error) {
+// do has an agent do an errand, of which every attempt gets a copy with an id. fits reports whether an answer without an error fits the
+// errand. An answer that does not is dropped, and the attempt has failed. do returns ErrNoAgent if there is no agent to ask.
+func (d *Dispatcher) do(ctx context.Context, errand func(id uint64) *api.Errand, fits func(*api.ErrandDone) bool) (*api.ErrandDone, error) {
 	if err := d.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -142,6 +143,10 @@ func (d *Dispatcher) do(ctx context.Context, errand func(id uint64) *api.Errand)
 			return nil, cmp.Or(last, err)
 		}
 		done, err := d.ask(ctx, a, errand(a.id))
+		if err == nil && !fits(done) {
+			d.metrics.dropped.Inc()
+			err = errAnswer
+		}
 		d.metrics.count(err)
 		if err == nil {
 			return done, nil
@@ -241,8 +246,6 @@ func (d *Dispatcher) ask(ctx context.Context, a *attempt, e *api.Errand) (*api.E
 		return nil, o.err
 	case o.done.Error != "":
 		return nil, errors.New(api.CutErrandError(o.done.Error))
-	case e.GetDeleteBundles() != nil && o.done.GetDeletedBundles() == nil:
-		return nil, errKind
 	}
 	return o.done, nil
 }

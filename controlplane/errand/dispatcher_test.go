@@ -198,7 +198,7 @@ func TestDispatcher_EachAgentFails(t *testing.T) {
 		for _, a := range w.ErrandTakers() {
 			w.answer[a] = func(e *api.Errand) { w.Done(a, &api.ErrandDone{Id: e.Id}) }
 		}
-		require.ErrorIs(t, <-w.begin(7), errKind, "an answer without a result")
+		require.ErrorIs(t, <-w.begin(7), errAnswer, "an answer without a result")
 		require.Len(t, w.givenAll(), 3)
 	}, 1, 2, 3, 4, 5)
 }

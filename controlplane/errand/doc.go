@@ -5,6 +5,7 @@
 //	the agent                                        the Dispatcher
 //	answers                                          returns the answer
 //	answers with an error, or not within 30 s        asks another agent
+//	answers with names that were not asked for       drops the answer and asks another agent
 //	loses its stream                                 asks again at once, another agent if there is one
 //
 // After 3 attempts, or if each agent has failed, the caller gets the last error. Without an agent it gets ErrNoAgent at once. An agent that

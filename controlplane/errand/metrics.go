@@ -37,7 +37,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "freshet_errands_attempts_total", Help: "Errands given to agents, by result. An errand that fails is given to up to 3 agents.",
 		}, []string{"result"})),
 		dropped: promreg.Register(r, prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "freshet_errands_dropped_answers_total", Help: "Answers of agents that were late, repeated or unasked for.",
+			Name: "freshet_errands_dropped_answers_total", Help: "Answers of agents that were late, repeated or unasked for, or that do not fit their errand.",
 		})),
 	}
 }
