@@ -137,7 +137,7 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 		failed: c.store.NoteFailure,
 	}}
 	s.work, err = lifecycle.New(lifecycle.Config{
-		Settings: c.cfg.Lifecycle, Deleter: c.errands, Bucket: s.bucket.gate, BundlePrefix: BundlePrefix(clusterID), Log: c.log, Registerer: c.metrics,
+		Settings: c.cfg.Lifecycle, Agents: c.errands, StoreTime: c.cfg.Bucket.Now, Log: c.log, Registerer: c.metrics,
 	})
 	if err != nil {
 		return nil, err

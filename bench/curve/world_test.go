@@ -60,8 +60,8 @@ func (l load) run(t *testing.T, each func(sample)) {
 	w := &world{t: t, load: l, bucket: bucket, ctx: t.Context()}
 	w.mu.runners = map[id.Session]*agent{}
 	settings := lifecycle.Settings{RetentionCheck: time.Minute}
-	deleter := errand.Bundles{Bucket: bucket, Prefix: func() string { return "vc/bundles/" }}
-	work, err := lifecycle.New(lifecycle.Config{Settings: settings, Deleter: deleter, Bucket: bucket, BundlePrefix: "vc/bundles/"})
+	agents := errand.Bundles{Bucket: bucket, Prefix: func() string { return "vc/bundles/" }}
+	work, err := lifecycle.New(lifecycle.Config{Settings: settings, Agents: agents, StoreTime: bucket.Now})
 	require.NoError(t, err)
 	planner, err := plan.New(plan.Config{Settings: l.settings, MaxExtents: l.maxExtents, StoreTime: bucket.Now})
 	require.NoError(t, err)

@@ -92,8 +92,8 @@ func newBatch(size int) []byte {
 func (w *world) startControlPlane() (stop func()) {
 	log, _, err := memlog.New().Open("a", metalog.Config{})
 	require.NoError(w.t, err)
-	deleter := errand.Bundles{Bucket: w.control, Prefix: func() string { return prefix }}
-	work, err := lifecycle.New(lifecycle.Config{Deleter: deleter, Bucket: w.control, BundlePrefix: prefix})
+	agents := errand.Bundles{Bucket: w.control, Prefix: func() string { return prefix }}
+	work, err := lifecycle.New(lifecycle.Config{Agents: agents, StoreTime: w.control.Now})
 	require.NoError(w.t, err)
 	planner, err := job.New(job.Config{Settings: job.Settings{Interval: w.load.planning}, StoreTime: w.control.Now})
 	require.NoError(w.t, err)

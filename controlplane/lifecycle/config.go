@@ -10,9 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
-	"github.com/freshet-io/freshet/objstore"
 )
 
 // Owner is what is needed of the owner of the virtual cluster (package owner).
@@ -22,11 +22,16 @@ type Owner interface {
 	ReadFrozen(fn func(*metadata.State)) (index uint64, err error)
 }
 
-// Deleter deletes the objects of dead bundles (package errand).
-type Deleter interface {
-	// DeleteBundles deletes the objects of at most objstore.MaxKeys bundles. It returns the errors of the objects that the store refused
-	// to delete. All others are gone. After an error, any of the objects may be left. errand.ErrNoAgent means that no agent is left to ask.
+// Agents work on the bucket with the records (errand.Dispatcher). errand.ErrNoAgent means that no agent is left to ask.
+type Agents interface {
+	// DeleteBundles deletes the objects of at most objstore.MaxKeys bundles. It returns the errors of the objects that stay. All others are
+	// gone. After an error, any of the objects may be left.
 	DeleteBundles(ctx context.Context, bundles []id.Bundle) (failed map[id.Bundle]error, err error)
+	// ListSession returns a page of the objects of a session or job, sorted by n, from the n behind after. A page without objects is the
+	// last one.
+	ListSession(ctx context.Context, session id.Session, after uint32) (*api.SessionObjects, error)
+	// AbortUploads aborts at most objstore.MaxKeys unfinished uploads of a session or job.
+	AbortUploads(ctx context.Context, session id.Session) (*api.AbortedUploads, error)
 }
 
 // SweepMode is the treatment of orphans: objects of ended agent sessions and jobs that no commit refers to.
@@ -92,12 +97,11 @@ func (s *Settings) Validate() error {
 
 // Config configures the Lifecycle of one virtual cluster.
 type Config struct {
-	Settings     Settings
-	Deleter      Deleter         // of dead bundles
-	Bucket       objstore.Bucket // for the time of the store, and for the sweep of orphans
-	BundlePrefix string          // of the keys of its bundles
-	Log          *zap.Logger
-	Registerer   prometheus.Registerer
+	Settings   Settings
+	Agents     Agents
+	StoreTime  func(context.Context) (time.Time, error) // the store's clock
+	Log        *zap.Logger
+	Registerer prometheus.Registerer
 }
 
 func (c *Config) applyDefaults() {

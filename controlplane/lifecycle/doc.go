@@ -7,9 +7,11 @@
 //   - garbage has agents delete the objects of dead bundles, which no extent refers to. An object goes only when its bundle
 //     was dead in the older of the retained snapshots, so that no state that can come back refers to it, and a grace
 //     longer than any reader's plan is over. Objects first, then a command that forgets them: a crash between the two
-//     only repeats the deletion. Without a connected agent with the jobs role garbage waits.
-//   - sweep deletes orphans: objects of ended agent sessions and jobs that no commit made known. Only what the state itself
-//     saw begin and end is listed, and only what can be of it is deleted.
+//     only repeats the deletion.
+//   - sweep has agents list ended agent sessions and jobs, and delete their orphans: objects that no commit made known. Only
+//     sessions and jobs that the state saw begin and end are listed.
+//
+// Only agents touch the bucket with the records. Without a connected agent with the jobs role, garbage and sweeps wait.
 //
 // An object that the store refuses to delete holds up no other: its bundle, session or job waits for a growing pause.
 //

@@ -142,7 +142,7 @@ func (l *Lifecycle) deleteAll(ctx context.Context, o Owner, bundles []id.Bundle)
 // delete deletes the objects of one errand's bundles, and returns the bundles whose objects are gone. It holds back the others, unless they
 // wait for an agent. err is set if the whole errand failed. Refusals of single objects are logged, at most loggedKeys a round.
 func (l *Lifecycle) delete(ctx context.Context, bundles []id.Bundle, lines *int) (gone []id.Bundle, err error) {
-	failed, err := l.cfg.Deleter.DeleteBundles(ctx, bundles)
+	failed, err := l.cfg.Agents.DeleteBundles(ctx, bundles)
 	if errors.Is(err, errand.ErrNoAgent) {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (l *Lifecycle) delete(ctx context.Context, bundles []id.Bundle, lines *int)
 		l.heldBack.note(b, time.Now(), l.cfg.Settings.GarbageCheck)
 		if err == nil && *lines < loggedKeys && l.heldBack.logDue(b, time.Now()) {
 			*lines++
-			l.logRefused(zap.Stringer("bundle", b), failed[b], "agents with the jobs role")
+			l.logRefused(b, failed[b])
 		}
 	}
 	return gone, err

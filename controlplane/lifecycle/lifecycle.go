@@ -17,7 +17,7 @@ import (
 type Lifecycle struct {
 	cfg     Config
 	metrics *metrics
-	lists   *rate.Limiter // of LIST requests of the sweep
+	lists   *rate.Limiter // of LIST errands of the sweep
 	// heldBack are dead bundles whose objects could not be deleted, at most as many as there are dead bundles. The garbage goroutine's.
 	heldBack setbacks[id.Bundle]
 	waits    bool // garbage waits for an agent. Used by the garbage goroutine.
@@ -29,8 +29,8 @@ type Lifecycle struct {
 func New(cfg Config) (*Lifecycle, error) {
 	cfg.applyDefaults()
 	err := cfg.Settings.Validate()
-	if cfg.Deleter == nil {
-		err = errors.Join(err, errors.New("no deleter of dead bundles"))
+	if cfg.Agents == nil || cfg.StoreTime == nil {
+		err = errors.Join(err, errors.New("no agents or no clock of the store"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lifecycle: %w", err)
@@ -86,7 +86,7 @@ const storeTimeout = 10 * time.Second
 func (l *Lifecycle) storeTime(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	now, err := l.cfg.Bucket.Now(ctx)
+	now, err := l.cfg.StoreTime(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("ask the store for the time: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/errand"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/metadata"
@@ -54,10 +55,11 @@ type world struct {
 	state *metadata.State
 }
 
-// agents delete bundles.
+// agents work on a bucket, as an agent with the jobs role does.
 type agents struct {
 	bucket objstore.Bucket
-	away   atomic.Bool // none is connected
+	away   atomic.Bool   // none is connected
+	young  atomic.Uint32 // uploads that stay
 }
 
 func (a *agents) DeleteBundles(ctx context.Context, names []id.Bundle) (failed map[id.Bundle]error, err error) {
@@ -82,6 +84,52 @@ func (a *agents) DeleteBundles(ctx context.Context, names []id.Bundle) (failed m
 	return failed, nil
 }
 
+func (a *agents) ListSession(ctx context.Context, session id.Session, after uint32) (*api.SessionObjects, error) {
+	if a.away.Load() {
+		return nil, errand.ErrNoAgent
+	}
+	startAfter := ""
+	if after > 0 {
+		startAfter = bundle.Key(prefix, name(session, after))
+	}
+	listed, err := a.bucket.List(ctx, bundle.SessionPrefix(prefix, session), startAfter, objstore.MaxKeys)
+	if err != nil {
+		return nil, err
+	}
+	page, odd := &api.SessionObjects{}, uint32(0)
+	for _, object := range listed {
+		b, err := bundle.ParseKey(prefix, object.Key)
+		if err != nil {
+			odd++
+			continue
+		}
+		page.Odd = odd
+		page.Objects = append(page.Objects, &api.SessionObject{N: b.Submission().N, Bytes: object.Size, ModifiedMs: object.Modified.UnixMilli()})
+	}
+	if len(page.Objects) == 0 {
+		page.Odd = odd // the tests have less than a page
+	}
+	return page, nil
+}
+
+func (a *agents) AbortUploads(ctx context.Context, session id.Session) (*api.AbortedUploads, error) {
+	if a.away.Load() {
+		return nil, errand.ErrNoAgent
+	}
+	uploads, err := a.bucket.Uploads(ctx, bundle.SessionPrefix(prefix, session), "", objstore.MaxKeys)
+	if err != nil {
+		return nil, err
+	}
+	done := &api.AbortedUploads{Young: a.young.Load()}
+	for _, upload := range uploads {
+		if err := a.bucket.AbortUpload(ctx, upload); err != nil {
+			return nil, err
+		}
+		done.Aborted++
+	}
+	return done, nil
+}
+
 // storeClock is a bucket whose store's clock may be off.
 type storeClock struct {
 	*mem.Bucket
@@ -104,7 +152,7 @@ func inWorld(t *testing.T, settings lifecycle.Settings, fn func(w *world)) {
 		all, infos := observer.New(zap.InfoLevel)
 		w.logs, w.infos = logs, infos
 		l, err := lifecycle.New(lifecycle.Config{
-			Settings: settings, Deleter: w.agents, Bucket: w.bucket, BundlePrefix: prefix, Log: zap.New(zapcore.NewTee(core, all)), Registerer: w.metrics,
+			Settings: settings, Agents: w.agents, StoreTime: w.bucket.Now, Log: zap.New(zapcore.NewTee(core, all)), Registerer: w.metrics,
 		})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -24,6 +24,7 @@ type metrics struct {
 	orphansOdd    prometheus.Counter
 	uploads       prometheus.Counter
 	unswept       prometheus.Gauge
+	sweepWaits    prometheus.Gauge
 	deletedTopics prometheus.Gauge
 	deletedBytes  prometheus.Gauge
 	purged        prometheus.Counter
@@ -52,17 +53,18 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		orphansOdd:    counter("orphans_left_total", "Unknown objects under the prefix of an ended session that do not look like orphans of it, and are left where they are (see the log)."),
 		uploads:       counter("uploads_aborted_total", "Unfinished uploads of ended agent sessions and jobs that were aborted."),
 		unswept:       gauge("unswept_writers", "Ended agent sessions and jobs whose objects are still to be swept for orphans."),
+		sweepWaits:    gauge("waiting_sweeps_seconds", "Seconds since a session or job could be swept for orphans if an agent with the jobs role were connected, 0 if none waits for one."),
 		deletedTopics: gauge("deleted_topics", "Topics whose deletion can still be taken back."),
 		deletedBytes:  gauge("deleted_topic_bytes", "Bytes of the records of topics whose deletion can still be taken back."),
 		purged:        counter("purged_topics_total", "Deleted topics given up for good."),
 	}
 }
 
-// forget takes back what only an owner knows.
+// forget resets the gauges of a tenure.
 func (m *metrics) forget() {
 	m.garbage(0, 0)
 	m.held(0, 0)
-	for _, g := range []prometheus.Gauge{m.cleanup, m.waits, m.unswept, m.deletedTopics, m.deletedBytes} {
+	for _, g := range []prometheus.Gauge{m.cleanup, m.waits, m.unswept, m.sweepWaits, m.deletedTopics, m.deletedBytes} {
 		g.Set(0)
 	}
 }

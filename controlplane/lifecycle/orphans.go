@@ -10,20 +10,23 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
 
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/errand"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
-	"github.com/freshet-io/freshet/objstore/bundle"
 )
 
 const (
-	// listsPerSecond is the lowest bound of the sweeps' LIST rate, which rises if many sessions and jobs end. A LIST costs as much as a
-	// PUT. listsPerWriter is the number of LISTs for one session or job.
+	// listsPerSecond is the lowest bound of the rate of errands that list, which rises if many sessions and jobs end. Such an errand makes
+	// one LIST as a rule, which costs as much as a PUT. listsPerWriter is the number of these errands for one session or job.
 	listsPerSecond = 2
 	listsPerWriter = 3
 	// roundWriters is the lowest bound of the sessions and jobs in one round, which also rises. maxRoundWriters is the highest.
 	roundWriters    = 100
 	maxRoundWriters = 10_000
+	// maxUploadErrands is the maximum number of errands of one sweep that abort uploads.
+	maxUploadErrands = 100
 	// againShare is the part of a round, one in so many, that writers whose sweep failed before can count on.
 	againShare = 4
 	// maxUncommitted is the maximum number of objects that a session can have put at or above its lowest unsettled submission: the
@@ -55,11 +58,31 @@ func (l *Lifecycle) sweep(ctx context.Context, o Owner) error {
 	}
 	l.lists.SetLimit(rate.Limit(max(listsPerSecond, listsPerWriter*l.pace(count))))
 	round := max(roundWriters, int(2*l.pace(count)*l.cfg.Settings.GarbageCheck.Seconds()))
-	return l.sweepAll(ctx, o, share(due, again, round))
+	due = share(due, again, round)
+	err = l.sweepAll(ctx, o, due)
+	if ctx.Err() != nil {
+		return err
+	}
+	l.metrics.sweepWaits.Set(0)
+	if errors.Is(err, errand.ErrNoAgent) {
+		l.metrics.sweepWaits.Set(l.overdue(due, now).Seconds())
+		return nil
+	}
+	return err
+}
+
+// overdue returns the time from the earliest moment at which a sweep of the writers was due to now (ms).
+func (l *Lifecycle) overdue(writers []metadata.EndedWriter, now int64) time.Duration {
+	ended := now
+	for _, w := range writers {
+		ended = min(ended, w.EndedMs)
+	}
+	return max(0, time.Duration(now-ended)*time.Millisecond-l.cfg.Settings.OrphanAge)
 }
 
 // sweepAll sweeps one writer after the other. A writer that fails waits longer each time; the others go on, unless several fail in a
-// row: then the store or the owner is away. A writer with objects that the store refuses to delete waits too, and is logged by itself.
+// row: then the store or the owner is away. A writer with objects that agents do not delete waits too, and is logged by itself. Without an
+// agent to ask, sweepAll returns errand.ErrNoAgent, and no writer waits longer for that.
 func (l *Lifecycle) sweepAll(ctx context.Context, o Owner, due []metadata.EndedWriter) error {
 	var errs []error
 	inARow, lines := 0, 0
@@ -73,12 +96,14 @@ func (l *Lifecycle) sweepAll(ctx context.Context, o Owner, due []metadata.EndedW
 			inARow = 0
 			continue
 		}
+		if errors.Is(err, errand.ErrNoAgent) {
+			return err
+		}
 		l.unswept.note(w.ID, time.Now(), l.cfg.Settings.GarbageCheck)
-		if refused := new(objstore.DeleteError); errors.As(err, &refused) {
+		if refused := new(refusal); errors.As(err, &refused) {
 			if lines < loggedKeys && l.unswept.logDue(w.ID, time.Now()) {
 				lines++
-				key, err := refused.First()
-				l.logRefused(zap.String("key", key), err, "the control plane")
+				l.logRefused(refused.bundle, refused.err)
 			}
 			inARow = 0
 			continue
@@ -128,10 +153,10 @@ func share(due, again []metadata.EndedWriter, n int) []metadata.EndedWriter {
 	return slices.Concat(due, again[:min(len(again), n-len(due))])
 }
 
-// sweepWriter deletes the orphans of one session or job, page by page, and aborts its unfinished uploads. If the store refuses to
-// delete some of the orphans, sweepWriter does everything else and returns a DeleteError of the first ones.
+// sweepWriter deletes the orphans of one session or job, page by page, and aborts its unfinished uploads. If agents do not delete some of
+// the orphans, sweepWriter does everything else and returns a refusal of the first one.
 func (l *Lifecycle) sweepWriter(ctx context.Context, o Owner, w metadata.EndedWriter) error {
-	s := sweeper{l: l, owner: o, writer: w, prefix: bundle.SessionPrefix(l.cfg.BundlePrefix, w.ID), refused: make(map[string]error)}
+	s := sweeper{l: l, owner: o, writer: w}
 	if err := s.objects(ctx); err != nil {
 		return err
 	}
@@ -139,12 +164,20 @@ func (l *Lifecycle) sweepWriter(ctx context.Context, o Owner, w metadata.EndedWr
 		return err
 	}
 	s.log()
-	if err := objstore.NewDeleteError(s.refused); err != nil {
-		return err
+	if s.refused != nil {
+		return s.refused
 	}
 	l.metrics.orphansOdd.Add(float64(s.kept))
 	return nil
 }
+
+// refusal is an orphan that an agent did not delete.
+type refusal struct {
+	bundle id.Bundle
+	err    error
+}
+
+func (r *refusal) Error() string { return fmt.Sprintf("delete bundle %s: %v", r.bundle, r.err) }
 
 func recordSwept(ctx context.Context, o Owner, swept ...metadata.EndedWriter) error {
 	if len(swept) == 0 {
@@ -165,34 +198,39 @@ type sweeper struct {
 	l      *Lifecycle
 	owner  Owner
 	writer metadata.EndedWriter
-	prefix string
 
-	unsettled []objstore.Info // unknown objects at or above the lowest unsettled submission
-	count     int             // deleted orphans
-	bytes     int64           // of them
-	kept      int             // unknown objects that stay
-	aborted   int             // aborted uploads
-	keys      []string        // of the first deleted orphans, for the log
+	unsettled []orphan    // unknown objects at or above the lowest unsettled submission
+	count     int         // deleted orphans
+	bytes     int64       // of them
+	kept      int         // unknown objects that stay
+	aborted   int         // aborted uploads
+	deleted   []id.Bundle // the first deleted orphans, for the log
+	refused   *refusal    // of the first orphan that an agent did not delete
+}
 
-	refused map[string]error // the first orphans that the store did not delete, at most loggedKeys
+// orphan is an unknown object.
+type orphan struct {
+	bundle id.Bundle
+	bytes  int64
 }
 
 // objects lists the writer's objects and deletes the orphans. Objects of unsettled submissions come last in the listing. They are deleted
 // at its end, unless there are more than maxUncommitted.
 func (s *sweeper) objects(ctx context.Context) error {
-	for after := ""; ; {
+	for after := uint32(0); ; {
 		if err := s.l.lists.Wait(ctx); err != nil {
 			return fmt.Errorf("wait to list: %w", err)
 		}
-		page, err := s.l.cfg.Bucket.List(ctx, s.prefix, after, objstore.MaxKeys)
+		page, err := s.l.cfg.Agents.ListSession(ctx, s.writer.ID, after)
 		if err != nil {
-			return fmt.Errorf("list %s: %w", s.prefix, err)
+			return err //nolint:wrapcheck // names the session
 		}
-		if len(page) == 0 {
+		s.kept += int(page.Odd)
+		if len(page.Objects) == 0 {
 			break
 		}
-		after = page[len(page)-1].Key
-		orphans, err := s.orphans(page)
+		after = page.Objects[len(page.Objects)-1].N
+		orphans, err := s.orphans(page.Objects)
 		if err != nil {
 			return err
 		}
@@ -202,7 +240,7 @@ func (s *sweeper) objects(ctx context.Context) error {
 		if len(s.unsettled) > maxUncommitted {
 			s.kept += len(s.unsettled)
 			s.l.cfg.Log.Error("sweep keeps a session's objects: it has put far more than was committed, this state may be older than the bucket",
-				zap.Uint32("session", uint32(s.writer.ID)), zap.String("prefix", s.prefix), zap.Uint32("settled_below", s.writer.NextN))
+				zap.Uint32("session", uint32(s.writer.ID)), zap.Uint32("settled_below", s.writer.NextN))
 			return nil
 		}
 	}
@@ -214,25 +252,25 @@ func (s *sweeper) objects(ctx context.Context) error {
 func mayBeUncommitted(w *metadata.EndedWriter, n uint32) bool { return !w.Job && n >= w.NextN }
 
 // orphans returns the objects of a page that can be deleted now. It collects objects of unsettled submissions in unsettled.
-func (s *sweeper) orphans(page []objstore.Info) (orphans []objstore.Info, err error) {
+func (s *sweeper) orphans(page []*api.SessionObject) (orphans []orphan, err error) {
 	_, err = s.owner.Read(func(state *metadata.State) {
 		w, ok := state.EndedWriter(s.writer.ID)
 		if !ok {
 			return // swept by the next owner
 		}
 		for _, object := range page {
-			b, err := bundle.ParseKey(s.l.cfg.BundlePrefix, object.Key)
-			if err != nil || b.Submission().Session != w.ID || object.Modified.UnixMilli() < w.OpenedMs-clockSlack.Milliseconds() {
-				s.kept++ // this session cannot have put it
+			if object.ModifiedMs < w.OpenedMs-clockSlack.Milliseconds() {
+				s.kept++ // of an earlier session with this id
 				continue
 			}
+			b := id.Submission{Session: w.ID, N: object.N}.Bundle()
 			if _, _, _, known := state.Bundle(b); known {
 				continue
 			}
-			if mayBeUncommitted(&w, b.Submission().N) {
-				s.unsettled = append(s.unsettled, object)
+			if mayBeUncommitted(&w, object.N) {
+				s.unsettled = append(s.unsettled, orphan{b, object.Bytes})
 			} else {
-				orphans = append(orphans, object)
+				orphans = append(orphans, orphan{b, object.Bytes})
 			}
 		}
 	})
@@ -242,65 +280,61 @@ func (s *sweeper) orphans(page []objstore.Info) (orphans []objstore.Info, err er
 	return orphans, nil
 }
 
-// remove deletes orphans, and collects those that the store refuses to delete in refused.
-func (s *sweeper) remove(ctx context.Context, orphans []objstore.Info) error {
+// remove deletes orphans, and notes the first one that an agent does not delete in refused.
+func (s *sweeper) remove(ctx context.Context, orphans []orphan) error {
 	for chunk := range slices.Chunk(orphans, objstore.MaxKeys) {
-		keys := make([]string, len(chunk))
+		names := make([]id.Bundle, len(chunk))
 		for i := range chunk {
-			keys[i] = chunk[i].Key
+			names[i] = chunk[i].bundle
 		}
-		failed, err := deleteSome(ctx, s.l.cfg.Bucket, keys)
+		failed, err := s.l.cfg.Agents.DeleteBundles(ctx, names)
 		if err != nil {
-			return err
+			return err //nolint:wrapcheck // says what was deleted
 		}
-		for i := range chunk {
-			s.removed(&chunk[i], failed[keys[i]])
+		for _, o := range chunk {
+			s.removed(o, failed[o.bundle])
 		}
 	}
 	return nil
 }
 
 // removed counts one orphan by the outcome of its deletion.
-func (s *sweeper) removed(object *objstore.Info, err error) {
+func (s *sweeper) removed(o orphan, err error) {
 	if err != nil {
-		if len(s.refused) < loggedKeys {
-			s.refused[object.Key] = err
+		if s.refused == nil {
+			s.refused = &refusal{o.bundle, err}
 		}
 		return
 	}
 	s.l.metrics.orphans.Inc()
-	s.l.metrics.orphanBytes.Add(float64(object.Size))
-	s.count, s.bytes = s.count+1, s.bytes+object.Size
-	if len(s.keys) < loggedKeys {
-		s.keys = append(s.keys, object.Key)
+	s.l.metrics.orphanBytes.Add(float64(o.bytes))
+	s.count, s.bytes = s.count+1, s.bytes+o.bytes
+	if len(s.deleted) < loggedKeys {
+		s.deleted = append(s.deleted, o.bundle)
 	}
 }
 
-// uploads aborts the writer's unfinished uploads.
+// uploads aborts the writer's unfinished uploads. Uploads that are too young fail the sweep, so it is repeated.
 func (s *sweeper) uploads(ctx context.Context) error {
-	for after := ""; ; {
+	for range maxUploadErrands {
 		if err := s.l.lists.Wait(ctx); err != nil {
 			return fmt.Errorf("wait to list: %w", err)
 		}
-		page, err := s.l.cfg.Bucket.Uploads(ctx, s.prefix, after, objstore.MaxKeys)
+		done, err := s.l.cfg.Agents.AbortUploads(ctx, s.writer.ID)
 		if err != nil {
-			return fmt.Errorf("list uploads of %s: %w", s.prefix, err)
+			return err //nolint:wrapcheck // names the session
 		}
-		if len(page) == 0 {
-			return nil
+		s.aborted += int(done.Aborted)
+		s.l.metrics.uploads.Add(float64(done.Aborted))
+		if done.Aborted == objstore.MaxKeys {
+			continue
 		}
-		for _, u := range page {
-			if _, err := bundle.ParseKey(s.l.cfg.BundlePrefix, u.Key); err != nil {
-				continue
-			}
-			if err := s.l.cfg.Bucket.AbortUpload(ctx, u); err != nil {
-				return fmt.Errorf("abort the upload of %s: %w", u.Key, err)
-			}
-			s.aborted++
-			s.l.metrics.uploads.Inc()
+		if done.Young > 0 {
+			return fmt.Errorf("%d unfinished uploads are too young to be aborted", done.Young)
 		}
-		after = page[len(page)-1].Key
+		return nil
 	}
+	return fmt.Errorf("aborted %d unfinished uploads, more are left", s.aborted)
 }
 
 func (s *sweeper) log() {
@@ -309,18 +343,5 @@ func (s *sweeper) log() {
 	}
 	s.l.cfg.Log.Info("swept orphans", zap.Uint32("session", uint32(s.writer.ID)), zap.Bool("job", s.writer.Job),
 		zap.Int("objects", s.count), zap.Int64("bytes", s.bytes),
-		zap.Int("left", s.kept), zap.Int("uploads_aborted", s.aborted), zap.Strings("keys", s.keys))
-}
-
-// deleteSome deletes objects and returns the errors of those that the store refused to delete. err is the whole request's: any of the
-// objects may be left.
-func deleteSome(ctx context.Context, b objstore.Bucket, keys []string) (failed map[string]error, err error) {
-	err = b.Delete(ctx, keys)
-	if refused := new(objstore.DeleteError); errors.As(err, &refused) {
-		return refused.Failed, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("delete %d objects: %w", len(keys), err)
-	}
-	return nil, nil
+		zap.Int("left", s.kept), zap.Int("uploads_aborted", s.aborted), zap.Stringers("bundles", s.deleted))
 }

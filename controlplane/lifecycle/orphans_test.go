@@ -62,8 +62,8 @@ func sleep(d time.Duration) {
 	synctest.Wait()
 }
 
-// Every object of a closed session that no commit made known goes, and nothing else: not what lives, nor what is dead and
-// waits for its grace, nor what is another session's or no bundle.
+// Every object of a closed session without a commit goes, and no other one. Live bundles, dead bundles in their grace, objects of other
+// sessions and odd keys stay.
 func TestOrphans_AreAllFoundAndNothingElse(t *testing.T) {
 	inWorld(t, lifecycle.Settings{GarbageGrace: 48 * time.Hour}, func(w *world) {
 		w.must(&metadata.OpenSession{Instance: "other"})
@@ -97,7 +97,7 @@ func TestOrphans_AreAllFoundAndNothingElse(t *testing.T) {
 	})
 }
 
-// What a job wrote before it was aborted goes too, however much it is; what it handed in does not.
+// The objects of an aborted job are orphans, however many there are. Those of a completed job are not.
 func TestOrphans_OfJobs(t *testing.T) {
 	inWorld(t, lifecycle.Settings{}, func(w *world) {
 		started := w.must(&metadata.StartJob{Kind: job.Compact, Level: 1, Runner: 1})
@@ -200,7 +200,7 @@ func TestOrphans_RefusedObjectsHoldUpNoOther(t *testing.T) {
 		require.Zero(t, w.metric("failures_total"))
 		require.EqualValues(t, 4*sessions-(sessions-1), w.metric("orphans_deleted_total"))
 		require.Len(t, w.refusals(), sessions-1)
-		require.Contains(t, w.refusals()[0].ContextMap()["key"], bundle.SessionPrefix(prefix, 2))
+		require.Equal(t, name(2, 2).String(), w.refusals()[0].ContextMap()["bundle"])
 		sleep(time.Hour)
 		require.Len(t, w.refusals(), sessions-1, "one line an hour for each session")
 		w.bucket.Clear()
@@ -300,6 +300,41 @@ func TestOrphans_OfManyAbandonedBundles(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Without an agent nothing is swept and nothing fails, and the metric shows how long. The next round with an agent sweeps.
+func TestOrphans_WaitForAnAgent(t *testing.T) {
+	inWorld(t, lifecycle.Settings{}, func(w *world) {
+		w.agents.away.Store(true)
+		w.orphan(1, 1)
+		w.must(&metadata.CloseSession{Session: 1})
+		sleep(23 * time.Hour)
+		require.Zero(t, w.metric("waiting_sweeps_seconds"))
+		sleep(2*time.Hour + time.Second)
+		require.InDelta(t, 3600, w.metric("waiting_sweeps_seconds"), 1)
+		require.Zero(t, w.metric("failures_total"))
+		require.Equal(t, 1, w.unswept())
+		require.Len(t, w.objects(), 1)
+		w.agents.away.Store(false)
+		sleep(time.Minute)
+		require.Empty(t, w.objects())
+		require.Zero(t, w.unswept())
+		require.Zero(t, w.metric("waiting_sweeps_seconds"))
+	})
+}
+
+// Uploads that are too young are swept later, with their session.
+func TestOrphans_YoungUploads(t *testing.T) {
+	inWorld(t, lifecycle.Settings{}, func(w *world) {
+		w.agents.young.Store(1)
+		w.must(&metadata.CloseSession{Session: 1})
+		sleep(24*time.Hour + time.Second)
+		require.EqualValues(t, 1, w.metric("failures_total"))
+		require.Equal(t, 1, w.unswept())
+		w.agents.young.Store(0)
+		sleep(time.Hour)
+		require.Zero(t, w.unswept())
+	})
 }
 
 // A clock that is a week ahead sweeps nothing before its time.

@@ -32,7 +32,7 @@ func TestReplica_GarbageGoesWithoutTraffic(t *testing.T) {
 			log, _, err := store.Open(name, metalog.Config{})
 			require.NoError(t, err)
 			work, err := lifecycle.New(lifecycle.Config{
-				Deleter: &agents{bucket: bucket}, Bucket: bucket, BundlePrefix: prefix,
+				Agents: &agents{bucket: bucket}, StoreTime: bucket.Now,
 			})
 			require.NoError(t, err)
 			owned := make(chan *owner.Owner, 1)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/metadata/id"
 )
 
 const (
@@ -14,7 +16,7 @@ const (
 	maxSetback = time.Hour
 	// logEvery is the least time between two log lines about one item.
 	logEvery = time.Hour
-	// loggedKeys bounds the keys that one round logs.
+	// loggedKeys is the maximum number of names that one round logs.
 	loggedKeys = 20
 )
 
@@ -68,8 +70,8 @@ func (s setbacks[K]) oldest(now time.Time) (age time.Duration) {
 	return age
 }
 
-// logRefused logs an object that the store did not delete. by needs the permission to delete it.
-func (l *Lifecycle) logRefused(object zap.Field, err error, by string) {
-	l.cfg.Log.Warn("object cannot be deleted, it is tried again", object, zap.Error(err),
-		zap.String("check", "legal hold or retention lock of the object; permission of "+by+" to delete bundles (docs/setup.md)"))
+// logRefused logs a bundle whose object an agent did not delete.
+func (l *Lifecycle) logRefused(b id.Bundle, err error) {
+	l.cfg.Log.Warn("object cannot be deleted, it is tried again", zap.Stringer("bundle", b), zap.Error(err),
+		zap.String("check", "legal hold or retention lock of the object; permission of agents with the jobs role to delete bundles (docs/setup.md)"))
 }

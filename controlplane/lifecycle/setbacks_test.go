@@ -38,8 +38,8 @@ func TestSetbacks_Pauses(t *testing.T) {
 	require.Zero(t, s.oldest(now))
 }
 
-// noAgents is a Deleter that deletes nothing.
-type noAgents struct{}
+// noAgents are Agents of which none is connected.
+type noAgents struct{ Agents }
 
 func (noAgents) DeleteBundles(context.Context, []id.Bundle) (map[id.Bundle]error, error) {
 	return nil, errand.ErrNoAgent
@@ -65,7 +65,7 @@ func deadBundles(t *testing.T, n uint32) *metadata.State {
 // Bundles that wait take no place of others in a round, and those that are tried again come last. What is dead no more is dropped.
 func TestFindDead_BundlesHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := New(Config{Deleter: noAgents{}, Bucket: mem.New()})
+		l, err := New(Config{Agents: noAgents{}, StoreTime: mem.New().Now})
 		require.NoError(t, err)
 		s := deadBundles(t, 6)
 		names := make([]id.Bundle, 0, 6)
@@ -91,7 +91,7 @@ func TestFindDead_BundlesHeldBack(t *testing.T) {
 // Writers whose sweep failed come behind the others and have a share of each round. The one that has waited longest goes first.
 func TestDue_WritersThatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := New(Config{Deleter: noAgents{}, Bucket: mem.New()})
+		l, err := New(Config{Agents: noAgents{}, StoreTime: mem.New().Now})
 		require.NoError(t, err)
 		s := metadata.New()
 		for n := range id.Session(6) {

@@ -224,8 +224,8 @@ func (o *tenure) Give(runner, n id.Session, plan []byte, last bool) bool {
 
 func (o *tenure) Cancel(id.Session, id.Session) {}
 
-// deleter deletes bundles as an agent does.
-func deleter(bucket objstore.Bucket) lifecycle.Deleter {
+// agents do errands as an agent does.
+func agents(bucket objstore.Bucket) lifecycle.Agents {
 	return errand.Bundles{Bucket: bucket, Prefix: func() string { return prefix }}
 }
 
@@ -239,7 +239,7 @@ func (w *world) own() {
 		DeadBytes: 500,
 	}})
 	require.NoError(w.t, err)
-	l, err := lifecycle.New(lifecycle.Config{Deleter: deleter(w.bucket), Bucket: w.bucket, BundlePrefix: prefix, Registerer: prometheus.NewRegistry(), Settings: lifecycle.Settings{
+	l, err := lifecycle.New(lifecycle.Config{Agents: agents(w.bucket), StoreTime: w.bucket.Now, Registerer: prometheus.NewRegistry(), Settings: lifecycle.Settings{
 		RetentionCheck: retentionCheck, GarbageCheck: garbageCheck,
 	}})
 	require.NoError(w.t, err)

@@ -51,7 +51,7 @@ type options struct {
 	work    *work // what runs beside owners; nil: nothing does
 	replica func(*replica.Config)
 	// lifecycle adds retention, garbage and sweeps to a replica; agents delete for it. nil: see work.
-	lifecycle func(*replica.Config, lifecycle.Deleter)
+	lifecycle func(*replica.Config, lifecycle.Agents)
 	agent     func(*agent.Config)
 	jobs      *job.Settings // of background jobs; nil: none are planned
 	// zoneWriters plans who writes in a zone; nil: what the product does.
@@ -181,6 +181,9 @@ func (c *cluster) startAgentAt(address string) *node {
 	if c.opts.patient {
 		cfg.HandOver, cfg.Peers.Silence, cfg.Peers.OwnerSilence, cfg.Peers.TurnPatience = patience, patience, patience, patience
 		cfg.Peers.Configure, cfg.OwnerTimeout = patientPeers, patience
+	}
+	if c.opts.work != nil {
+		cfg.Bucket = fast{cfg.Bucket, c.opts.work}
 	}
 	if c.opts.agent != nil {
 		c.opts.agent(&cfg)

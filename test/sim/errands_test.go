@@ -15,17 +15,35 @@ import (
 	"github.com/freshet-io/freshet/objstore"
 )
 
-// sealed is a bucket in which bundles cannot be deleted.
+// sealed is a bucket in which bundles can be neither listed nor deleted, as a control plane has it.
 type sealed struct {
 	objstore.Bucket
-	refused *atomic.Int64 // deletions of bundles
+	refused *atomic.Int64 // requests for bundles
+}
+
+var errSealed = errors.New("the control plane touches bundles")
+
+func (s sealed) List(ctx context.Context, prefix, startAfter string, limit int) ([]objstore.Info, error) {
+	if strings.HasPrefix(prefix, bundlePrefix) {
+		s.refused.Add(1)
+		return nil, errSealed
+	}
+	return s.Bucket.List(ctx, prefix, startAfter, limit)
+}
+
+func (s sealed) Uploads(ctx context.Context, prefix, startAfter string, limit int) ([]objstore.UploadInfo, error) {
+	if strings.HasPrefix(prefix, bundlePrefix) {
+		s.refused.Add(1)
+		return nil, errSealed
+	}
+	return s.Bucket.Uploads(ctx, prefix, startAfter, limit)
 }
 
 func (s sealed) Delete(ctx context.Context, keys []string) error {
 	for _, key := range keys {
 		if strings.HasPrefix(key, bundlePrefix) {
 			s.refused.Add(1)
-			return errors.New("the control plane deletes a bundle")
+			return errSealed
 		}
 	}
 	return s.Bucket.Delete(ctx, keys)

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/freshet-io/freshet/agent"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
@@ -34,13 +35,11 @@ type driven struct{ ahead atomic.Int64 }
 func (d *driven) now() time.Time          { return time.Now().Add(time.Duration(d.ahead.Load())) }
 func (d *driven) advance(t time.Duration) { d.ahead.Add(int64(t)) }
 
-// drivenBucket is the store as of that clock.
+// drivenBucket is a bucket whose listings have the time of that clock.
 type drivenBucket struct {
 	objstore.Bucket
 	clock *driven
 }
-
-func (b drivenBucket) Now(context.Context) (time.Time, error) { return b.clock.now(), nil }
 
 func (b drivenBucket) List(ctx context.Context, prefix, startAfter string, limit int) ([]objstore.Info, error) {
 	page, err := b.Bucket.List(ctx, prefix, startAfter, limit)
@@ -66,13 +65,20 @@ func newLivingClusterBehind(t *testing.T, clock *driven, guard func(objstore.Buc
 func newLivingClusterWith(t *testing.T, clock *driven, opts options, guard func(objstore.Bucket) objstore.Bucket) *cluster {
 	t.Helper()
 	opts.limits = session.Limits{SessionTimeout: 5 * time.Second}
-	opts.lifecycle = func(cfg *replica.Config, d lifecycle.Deleter) {
+	adjust := opts.agent
+	opts.agent = func(cfg *agent.Config) {
+		cfg.Bucket = drivenBucket{cfg.Bucket, clock}
+		if adjust != nil {
+			adjust(cfg)
+		}
+	}
+	opts.lifecycle = func(cfg *replica.Config, a lifecycle.Agents) {
 		cfg.Owner.Now, cfg.Tick = clock.now, 50*time.Millisecond
 		cfg.SnapshotInterval, cfg.SnapshotPoll = 100*time.Millisecond, 50*time.Millisecond
-		guarded := guard(cfg.Bucket)
+		cfg.Bucket = guard(cfg.Bucket)
 		work, err := lifecycle.New(lifecycle.Config{
 			Settings: lifecycle.Settings{RetentionCheck: 100 * time.Millisecond, GarbageCheck: 100 * time.Millisecond},
-			Deleter:  d, Bucket: drivenBucket{guarded, clock}, BundlePrefix: bundlePrefix, Log: cfg.Logger,
+			Agents:   a, StoreTime: func(context.Context) (time.Time, error) { return clock.now(), nil }, Log: cfg.Logger,
 		})
 		require.NoError(t, err)
 		cfg.Beside = func(ctx context.Context, tn replica.Tenure) {
@@ -191,7 +197,8 @@ func lines(from, to int) (want []string) {
 func TestLifecycle_NothingLeaks(t *testing.T) {
 	t.Parallel()
 	clock := &driven{}
-	c := newLivingCluster(t, clock)
+	touched := new(atomic.Int64)
+	c := newLivingClusterBehind(t, clock, func(b objstore.Bucket) objstore.Bucket { return sealed{b, touched} })
 	c.createTopic("t", 1)
 	c.createTopic("other", 1)
 	client := c.pinned(c.agents[0])
@@ -223,6 +230,7 @@ func TestLifecycle_NothingLeaks(t *testing.T) {
 	clock.advance(25 * time.Hour)
 	c.await("the sweep", func() bool { return c.orphans() == 0 })
 	require.Len(t, c.bundles(), known, "nothing else went")
+	require.Zero(t, touched.Load(), "agents have swept")
 
 	topic := c.topicID("t")
 	c.propose(&metadata.DeleteTopic{ID: topic, KeepMs: (24 * time.Hour).Milliseconds()})
@@ -247,15 +255,7 @@ func TestLifecycle_NothingLeaks(t *testing.T) {
 	for _, a := range c.agentList() {
 		a.stop()
 	}
-	c.await("the sessions to end", func() (ended bool) {
-		c.state(func(s *metadata.State) {
-			ended = true
-			for e := range s.Sessions() {
-				ended = ended && e.Closed
-			}
-		})
-		return ended
-	})
+	c.awaitClosed()
 	clock.advance(23 * time.Hour)
 	c.await("ticks", func() bool { return c.ticked(clock) })
 	require.NotEmpty(t, c.bundles(), "their deletion can be taken back")
@@ -267,9 +267,10 @@ func TestLifecycle_NothingLeaks(t *testing.T) {
 	c.await("an empty bucket", func() bool { return len(c.bundles()) == 0 })
 	deleter.stop()
 	clock.advance(25 * time.Hour)
+	sweeper := c.startAgent()
 	c.await("empty tables", func() (empty bool) {
 		c.state(func(s *metadata.State) {
-			empty = s.Load() == metadata.Load{}
+			empty = true
 			for range s.EndedWriters() {
 				empty = false
 			}
@@ -282,11 +283,29 @@ func TestLifecycle_NothingLeaks(t *testing.T) {
 		})
 		return empty
 	})
+	sweeper.stop()
+	c.awaitClosed()
+	clock.advance(25 * time.Hour)
+	c.awaitEmpty("the end of the last session")
 	infos, err := c.audit.List(t.Context(), "", "", objstore.MaxKeys)
 	require.NoError(t, err)
 	for _, info := range infos {
 		require.True(t, info.Key == probe.Key || info.Key == bucketmarker.Key(vc) || strings.HasPrefix(info.Key, snapshotPrefix), info.Key)
 	}
+}
+
+// awaitClosed waits until all sessions are closed.
+func (c *cluster) awaitClosed() {
+	c.t.Helper()
+	c.await("the sessions to end", func() (ended bool) {
+		c.state(func(s *metadata.State) {
+			ended = true
+			for e := range s.Sessions() {
+				ended = ended && e.Closed
+			}
+		})
+		return ended
+	})
 }
 
 // awaitEmpty waits until the state has no load but other tables, such as closed sessions, which stay for the grace.

@@ -60,13 +60,11 @@ func (w *work) stretch(d time.Duration) time.Duration {
 	return min(d*time.Duration(w.speed), 15*time.Minute)
 }
 
-// fast is a bucket whose clock is the cluster's.
+// fast is a bucket whose listings have the cluster's time.
 type fast struct {
 	objstore.Bucket
 	w *work
 }
-
-func (f fast) Now(context.Context) (time.Time, error) { return f.w.now(), nil }
 
 func (f fast) List(ctx context.Context, prefix, startAfter string, limit int) ([]objstore.Info, error) {
 	page, err := f.Bucket.List(ctx, prefix, startAfter, limit)
@@ -88,12 +86,12 @@ func (w *work) registry() prometheus.Registerer {
 	return r
 }
 
-func (w *work) join(c *cluster, cfg *replica.Config, d lifecycle.Deleter) {
+func (w *work) join(c *cluster, cfg *replica.Config, a lifecycle.Agents) {
 	if w == nil {
 		return
 	}
 	l, err := lifecycle.New(lifecycle.Config{
-		Settings: w.lifecycle, Deleter: d, Bucket: fast{c.objects, w}, BundlePrefix: bundlePrefix, Log: c.logger,
+		Settings: w.lifecycle, Agents: a, StoreTime: func(context.Context) (time.Time, error) { return w.now(), nil }, Log: c.logger,
 	})
 	require.NoError(c.t, err)
 	cfg.Owner.Now, cfg.MaxSkew, cfg.Tick = w.now, 1000*time.Hour, 300*time.Millisecond

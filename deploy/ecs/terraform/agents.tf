@@ -21,6 +21,8 @@ resource "aws_iam_role_policy" "agent" {
         Resource  = local.bucket_arn
         Condition = { StringLikeIfExists = { "s3:prefix" = "${var.prefix}/*" } }
       },
+      # The action has no condition for the prefix.
+      { Effect = "Allow", Action = "s3:ListBucketMultipartUploads", Resource = local.bucket_arn },
     ]
   })
 }

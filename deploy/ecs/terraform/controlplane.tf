@@ -11,7 +11,7 @@ resource "aws_iam_role_policy" "control_plane" {
     Statement = [
       {
         Effect   = "Allow"
-        Action   = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
+        Action   = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"]
         Resource = "${local.bucket_arn}/${var.prefix}/*"
       },
       # IfExists: HEAD of the bucket, and 404 for an absent object, need the right without a prefix.
@@ -21,8 +21,6 @@ resource "aws_iam_role_policy" "control_plane" {
         Resource  = local.bucket_arn
         Condition = { StringLikeIfExists = { "s3:prefix" = "${var.prefix}/*" } }
       },
-      # The action has no condition for the prefix.
-      { Effect = "Allow", Action = "s3:ListBucketMultipartUploads", Resource = local.bucket_arn },
     ]
   })
 }
