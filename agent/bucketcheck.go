@@ -71,6 +71,29 @@ func (o *ownership) lookUp(ctx context.Context, check *api.BucketCheck, expected
 	return nil
 }
 
+// errOtherMarker is returned if the marker was replaced while the agent used the bucket.
+var errOtherMarker = errors.New("the bucket has another marker by now")
+
+// markAgain writes the marker that the agent has found in its bucket, if it was removed since then.
+func (o *ownership) markAgain(ctx context.Context) error {
+	if err := o.ready(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, markerTimeout)
+	defer cancel()
+	o.mu.Lock()
+	name, found := o.mu.virtualCluster, *o.mu.found
+	o.mu.Unlock()
+	there, err := marker.Create(ctx, o.bucket, name, found)
+	if err != nil {
+		return err
+	}
+	if there != found {
+		return errOtherMarker
+	}
+	return nil
+}
+
 // mark writes the marker with a new bucket id. It returns the marker of another process if that was faster.
 func (o *ownership) mark(ctx context.Context, clusterID string) (marker.Marker, error) {
 	ctx, cancel := context.WithTimeout(ctx, markerTimeout)

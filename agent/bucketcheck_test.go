@@ -153,6 +153,28 @@ func TestBucketCheck_IsRepeated(t *testing.T) {
 	})
 }
 
+// An agent writes its marker again if the marker was removed, and no other one.
+func TestBucketCheck_MarksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bucket := mem.New()
+		m := marker.Marker{ClusterID: "id", BucketID: "bucket"}
+		mark(t, bucket, m)
+		o, ended := comparing(t, bucket)
+		require.ErrorIs(t, o.markAgain(t.Context()), errNotCompared)
+		o.onWelcome(&api.Welcome{ClusterId: "id"})
+		synctest.Wait()
+		require.NoError(t, o.markAgain(t.Context()), "the marker is there")
+		require.NoError(t, bucket.Delete(t.Context(), []string{marker.Key("main")}))
+		require.NoError(t, o.markAgain(t.Context()))
+		there, err := marker.Read(t.Context(), bucket, "main")
+		require.NoError(t, err)
+		require.Equal(t, m, there)
+		remark(t, bucket, marker.Marker{ClusterID: "id", BucketID: "other"})
+		require.ErrorIs(t, o.markAgain(t.Context()), errOtherMarker)
+		require.Empty(t, ended)
+	})
+}
+
 // The bound of a check, and a name that no virtual cluster can have: no look-up, no object.
 func TestBucketCheck_HostileControlPlane(t *testing.T) {
 	for name, c := range map[string]*client.WrongBucketError{

@@ -73,7 +73,7 @@ func (a *Agent) buildJobs(context.Context) (err error) {
 
 // buildErrands builds the runner of errands. Without the jobs role it refuses all of them.
 func (a *Agent) buildErrands(context.Context) error {
-	cfg := errand.Config{Owner: a.session, Log: a.log.Named("errands"), Registerer: a.cfg.Registry}
+	cfg := errand.Config{Owner: a.session, MarkBucket: a.owned.markAgain, Log: a.log.Named("errands"), Registerer: a.cfg.Registry}
 	if a.cfg.hasRole(RoleJobs) {
 		cfg.Bundles = &errand.Bundles{
 			Bucket: a.bucket, Prefix: a.listeners.bundlePrefix, MinAge: a.cfg.DeleteMinAge,

@@ -39,7 +39,9 @@ type Owner interface{ ErrandDone(*api.ErrandDone) }
 type Config struct {
 	Owner Owner
 	// Bundles are the bundles that errands list and delete. nil means that the agent lacks the jobs role, and all errands are refused.
-	Bundles    *Bundles
+	Bundles *Bundles
+	// MarkBucket writes the marker of the bucket again if it was removed.
+	MarkBucket func(ctx context.Context) error
 	Log        *zap.Logger
 	Registerer prometheus.Registerer
 }
@@ -133,6 +135,9 @@ func (r *Runner) run(ctx context.Context, e queued) {
 		done.Result, err = r.listSession(ctx, kind.ListSession)
 	case *api.Errand_AbortUploads:
 		done.Result, err = r.abortUploads(ctx, kind.AbortUploads)
+	case *api.Errand_MarkBucket:
+		done.Result = &api.ErrandDone_MarkedBucket{MarkedBucket: &api.MarkedBucket{}}
+		err = r.cfg.MarkBucket(ctx)
 	default:
 		err = errUnknown
 	}

@@ -2,6 +2,7 @@ package errand
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -162,6 +163,23 @@ func TestRunner_RefusesOtherErrands(t *testing.T) {
 	})
 	_, err := Bundles{Bucket: mem.New(), Prefix: func() string { return "" }}.DeleteBundles(t.Context(), []id.Bundle{name(1)})
 	require.ErrorIs(t, err, errNoPrefix)
+}
+
+func TestRunner_MarksTheBucket(t *testing.T) {
+	inWorld(t, func(w *world) {
+		outcome := errors.New("the store is away")
+		w.cfg.MarkBucket = func(context.Context) error { return outcome }
+		e := &api.Errand{Id: 1, Errand: &api.Errand_MarkBucket{MarkBucket: &api.MarkBucket{}}}
+		w.OnErrand(e)
+		done := <-w.answers
+		require.Equal(t, "the store is away", done.Error)
+		require.Nil(t, done.GetMarkedBucket())
+		outcome = nil
+		w.OnErrand(e)
+		done = <-w.answers
+		require.Empty(t, done.Error)
+		require.NotNil(t, done.GetMarkedBucket())
+	})
 }
 
 func TestRunner_WithoutTheRole(t *testing.T) {

@@ -132,7 +132,7 @@ func (x Refused_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Refused_Reason.Descriptor instead.
 func (Refused_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{36, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{37, 0}
 }
 
 type Error_Code int32
@@ -193,7 +193,7 @@ func (x Error_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Error_Code.Descriptor instead.
 func (Error_Code) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{46, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{47, 0}
 }
 
 type AskRequest struct {
@@ -2071,6 +2071,7 @@ type ErrandDone struct {
 	//	*ErrandDone_DeletedBundles
 	//	*ErrandDone_SessionObjects
 	//	*ErrandDone_AbortedUploads
+	//	*ErrandDone_MarkedBucket
 	Result        isErrandDone_Result `protobuf_oneof:"result"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2154,6 +2155,15 @@ func (x *ErrandDone) GetAbortedUploads() *AbortedUploads {
 	return nil
 }
 
+func (x *ErrandDone) GetMarkedBucket() *MarkedBucket {
+	if x != nil {
+		if x, ok := x.Result.(*ErrandDone_MarkedBucket); ok {
+			return x.MarkedBucket
+		}
+	}
+	return nil
+}
+
 type isErrandDone_Result interface {
 	isErrandDone_Result()
 }
@@ -2170,11 +2180,54 @@ type ErrandDone_AbortedUploads struct {
 	AbortedUploads *AbortedUploads `protobuf:"bytes,6,opt,name=aborted_uploads,json=abortedUploads,proto3,oneof"`
 }
 
+type ErrandDone_MarkedBucket struct {
+	MarkedBucket *MarkedBucket `protobuf:"bytes,7,opt,name=marked_bucket,json=markedBucket,proto3,oneof"`
+}
+
 func (*ErrandDone_DeletedBundles) isErrandDone_Result() {}
 
 func (*ErrandDone_SessionObjects) isErrandDone_Result() {}
 
 func (*ErrandDone_AbortedUploads) isErrandDone_Result() {}
+
+func (*ErrandDone_MarkedBucket) isErrandDone_Result() {}
+
+// MarkedBucket answers MarkBucket. The bucket has the marker.
+type MarkedBucket struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MarkedBucket) Reset() {
+	*x = MarkedBucket{}
+	mi := &file_controlplane_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MarkedBucket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MarkedBucket) ProtoMessage() {}
+
+func (x *MarkedBucket) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MarkedBucket.ProtoReflect.Descriptor instead.
+func (*MarkedBucket) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{26}
+}
 
 // DeletedBundles answers DeleteBundles. The objects of all bundles that are not in failed are gone.
 type DeletedBundles struct {
@@ -2186,7 +2239,7 @@ type DeletedBundles struct {
 
 func (x *DeletedBundles) Reset() {
 	*x = DeletedBundles{}
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2198,7 +2251,7 @@ func (x *DeletedBundles) String() string {
 func (*DeletedBundles) ProtoMessage() {}
 
 func (x *DeletedBundles) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2211,7 +2264,7 @@ func (x *DeletedBundles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletedBundles.ProtoReflect.Descriptor instead.
 func (*DeletedBundles) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{26}
+	return file_controlplane_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DeletedBundles) GetFailed() []*FailedBundle {
@@ -2231,7 +2284,7 @@ type FailedBundle struct {
 
 func (x *FailedBundle) Reset() {
 	*x = FailedBundle{}
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2243,7 +2296,7 @@ func (x *FailedBundle) String() string {
 func (*FailedBundle) ProtoMessage() {}
 
 func (x *FailedBundle) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2256,7 +2309,7 @@ func (x *FailedBundle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedBundle.ProtoReflect.Descriptor instead.
 func (*FailedBundle) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{27}
+	return file_controlplane_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FailedBundle) GetBundle() uint64 {
@@ -2284,7 +2337,7 @@ type SessionObjects struct {
 
 func (x *SessionObjects) Reset() {
 	*x = SessionObjects{}
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2349,7 @@ func (x *SessionObjects) String() string {
 func (*SessionObjects) ProtoMessage() {}
 
 func (x *SessionObjects) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2362,7 @@ func (x *SessionObjects) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionObjects.ProtoReflect.Descriptor instead.
 func (*SessionObjects) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{28}
+	return file_controlplane_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SessionObjects) GetObjects() []*SessionObject {
@@ -2337,7 +2390,7 @@ type SessionObject struct {
 
 func (x *SessionObject) Reset() {
 	*x = SessionObject{}
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2349,7 +2402,7 @@ func (x *SessionObject) String() string {
 func (*SessionObject) ProtoMessage() {}
 
 func (x *SessionObject) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2362,7 +2415,7 @@ func (x *SessionObject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionObject.ProtoReflect.Descriptor instead.
 func (*SessionObject) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{29}
+	return file_controlplane_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SessionObject) GetN() uint32 {
@@ -2397,7 +2450,7 @@ type AbortedUploads struct {
 
 func (x *AbortedUploads) Reset() {
 	*x = AbortedUploads{}
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2409,7 +2462,7 @@ func (x *AbortedUploads) String() string {
 func (*AbortedUploads) ProtoMessage() {}
 
 func (x *AbortedUploads) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2422,7 +2475,7 @@ func (x *AbortedUploads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortedUploads.ProtoReflect.Descriptor instead.
 func (*AbortedUploads) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{30}
+	return file_controlplane_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *AbortedUploads) GetAborted() uint32 {
@@ -2462,7 +2515,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2474,7 +2527,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2487,7 +2540,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{31}
+	return file_controlplane_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Load) GetCpu() float64 {
@@ -2583,7 +2636,7 @@ type ToAgent struct {
 
 func (x *ToAgent) Reset() {
 	*x = ToAgent{}
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2595,7 +2648,7 @@ func (x *ToAgent) String() string {
 func (*ToAgent) ProtoMessage() {}
 
 func (x *ToAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2608,7 +2661,7 @@ func (x *ToAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToAgent.ProtoReflect.Descriptor instead.
 func (*ToAgent) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{32}
+	return file_controlplane_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ToAgent) GetItems() []*OwnerItem {
@@ -2642,7 +2695,7 @@ type OwnerItem struct {
 
 func (x *OwnerItem) Reset() {
 	*x = OwnerItem{}
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2654,7 +2707,7 @@ func (x *OwnerItem) String() string {
 func (*OwnerItem) ProtoMessage() {}
 
 func (x *OwnerItem) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2667,7 +2720,7 @@ func (x *OwnerItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnerItem.ProtoReflect.Descriptor instead.
 func (*OwnerItem) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{33}
+	return file_controlplane_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *OwnerItem) GetItem() isOwnerItem_Item {
@@ -2896,7 +2949,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_controlplane_proto_msgTypes[34]
+	mi := &file_controlplane_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2908,7 +2961,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[34]
+	mi := &file_controlplane_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2921,7 +2974,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{34}
+	return file_controlplane_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Welcome) GetProtocol() uint32 {
@@ -3014,7 +3067,7 @@ type ZoneWriter struct {
 
 func (x *ZoneWriter) Reset() {
 	*x = ZoneWriter{}
-	mi := &file_controlplane_proto_msgTypes[35]
+	mi := &file_controlplane_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3026,7 +3079,7 @@ func (x *ZoneWriter) String() string {
 func (*ZoneWriter) ProtoMessage() {}
 
 func (x *ZoneWriter) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[35]
+	mi := &file_controlplane_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3039,7 +3092,7 @@ func (x *ZoneWriter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ZoneWriter.ProtoReflect.Descriptor instead.
 func (*ZoneWriter) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{35}
+	return file_controlplane_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ZoneWriter) GetSession() uint32 {
@@ -3078,7 +3131,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_controlplane_proto_msgTypes[36]
+	mi := &file_controlplane_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3090,7 +3143,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[36]
+	mi := &file_controlplane_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3103,7 +3156,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{36}
+	return file_controlplane_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Refused) GetReason() Refused_Reason {
@@ -3166,7 +3219,7 @@ type Catalogue struct {
 
 func (x *Catalogue) Reset() {
 	*x = Catalogue{}
-	mi := &file_controlplane_proto_msgTypes[37]
+	mi := &file_controlplane_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3178,7 +3231,7 @@ func (x *Catalogue) String() string {
 func (*Catalogue) ProtoMessage() {}
 
 func (x *Catalogue) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[37]
+	mi := &file_controlplane_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3191,7 +3244,7 @@ func (x *Catalogue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalogue.ProtoReflect.Descriptor instead.
 func (*Catalogue) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{37}
+	return file_controlplane_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Catalogue) GetIndex() uint64 {
@@ -3289,7 +3342,7 @@ type ClientMetrics struct {
 
 func (x *ClientMetrics) Reset() {
 	*x = ClientMetrics{}
-	mi := &file_controlplane_proto_msgTypes[38]
+	mi := &file_controlplane_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3301,7 +3354,7 @@ func (x *ClientMetrics) String() string {
 func (*ClientMetrics) ProtoMessage() {}
 
 func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[38]
+	mi := &file_controlplane_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3314,7 +3367,7 @@ func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientMetrics.ProtoReflect.Descriptor instead.
 func (*ClientMetrics) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{38}
+	return file_controlplane_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ClientMetrics) GetName() string {
@@ -3344,7 +3397,7 @@ type Topic struct {
 
 func (x *Topic) Reset() {
 	*x = Topic{}
-	mi := &file_controlplane_proto_msgTypes[39]
+	mi := &file_controlplane_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3356,7 +3409,7 @@ func (x *Topic) String() string {
 func (*Topic) ProtoMessage() {}
 
 func (x *Topic) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[39]
+	mi := &file_controlplane_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3369,7 +3422,7 @@ func (x *Topic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topic.ProtoReflect.Descriptor instead.
 func (*Topic) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{39}
+	return file_controlplane_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Topic) GetId() []byte {
@@ -3422,7 +3475,7 @@ type Membership struct {
 
 func (x *Membership) Reset() {
 	*x = Membership{}
-	mi := &file_controlplane_proto_msgTypes[40]
+	mi := &file_controlplane_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3434,7 +3487,7 @@ func (x *Membership) String() string {
 func (*Membership) ProtoMessage() {}
 
 func (x *Membership) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[40]
+	mi := &file_controlplane_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3447,7 +3500,7 @@ func (x *Membership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Membership.ProtoReflect.Descriptor instead.
 func (*Membership) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{40}
+	return file_controlplane_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Membership) GetVersion() uint64 {
@@ -3491,7 +3544,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_controlplane_proto_msgTypes[41]
+	mi := &file_controlplane_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3503,7 +3556,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[41]
+	mi := &file_controlplane_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3516,7 +3569,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{41}
+	return file_controlplane_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Member) GetSession() uint32 {
@@ -3565,7 +3618,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_controlplane_proto_msgTypes[42]
+	mi := &file_controlplane_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3577,7 +3630,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[42]
+	mi := &file_controlplane_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3590,7 +3643,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{42}
+	return file_controlplane_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Notice) GetIndex() uint64 {
@@ -3622,7 +3675,7 @@ type PartitionNotice struct {
 
 func (x *PartitionNotice) Reset() {
 	*x = PartitionNotice{}
-	mi := &file_controlplane_proto_msgTypes[43]
+	mi := &file_controlplane_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3634,7 +3687,7 @@ func (x *PartitionNotice) String() string {
 func (*PartitionNotice) ProtoMessage() {}
 
 func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[43]
+	mi := &file_controlplane_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3647,7 +3700,7 @@ func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionNotice.ProtoReflect.Descriptor instead.
 func (*PartitionNotice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{43}
+	return file_controlplane_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PartitionNotice) GetTopic() []byte {
@@ -3712,7 +3765,7 @@ type AbortedTransaction struct {
 
 func (x *AbortedTransaction) Reset() {
 	*x = AbortedTransaction{}
-	mi := &file_controlplane_proto_msgTypes[44]
+	mi := &file_controlplane_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3724,7 +3777,7 @@ func (x *AbortedTransaction) String() string {
 func (*AbortedTransaction) ProtoMessage() {}
 
 func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[44]
+	mi := &file_controlplane_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3737,7 +3790,7 @@ func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortedTransaction.ProtoReflect.Descriptor instead.
 func (*AbortedTransaction) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{44}
+	return file_controlplane_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AbortedTransaction) GetProducerId() int64 {
@@ -3773,7 +3826,7 @@ type Stamp struct {
 
 func (x *Stamp) Reset() {
 	*x = Stamp{}
-	mi := &file_controlplane_proto_msgTypes[45]
+	mi := &file_controlplane_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3785,7 +3838,7 @@ func (x *Stamp) String() string {
 func (*Stamp) ProtoMessage() {}
 
 func (x *Stamp) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[45]
+	mi := &file_controlplane_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3798,7 +3851,7 @@ func (x *Stamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stamp.ProtoReflect.Descriptor instead.
 func (*Stamp) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{45}
+	return file_controlplane_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Stamp) GetToken() uint64 {
@@ -3840,7 +3893,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_controlplane_proto_msgTypes[46]
+	mi := &file_controlplane_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3852,7 +3905,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[46]
+	mi := &file_controlplane_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3865,7 +3918,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{46}
+	return file_controlplane_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Error) GetCode() Error_Code {
@@ -3894,7 +3947,7 @@ type CommitAnswer struct {
 
 func (x *CommitAnswer) Reset() {
 	*x = CommitAnswer{}
-	mi := &file_controlplane_proto_msgTypes[47]
+	mi := &file_controlplane_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3906,7 +3959,7 @@ func (x *CommitAnswer) String() string {
 func (*CommitAnswer) ProtoMessage() {}
 
 func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[47]
+	mi := &file_controlplane_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3919,7 +3972,7 @@ func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitAnswer.ProtoReflect.Descriptor instead.
 func (*CommitAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{47}
+	return file_controlplane_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CommitAnswer) GetRequest() uint64 {
@@ -3962,7 +4015,7 @@ type LookupAnswer struct {
 
 func (x *LookupAnswer) Reset() {
 	*x = LookupAnswer{}
-	mi := &file_controlplane_proto_msgTypes[48]
+	mi := &file_controlplane_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3974,7 +4027,7 @@ func (x *LookupAnswer) String() string {
 func (*LookupAnswer) ProtoMessage() {}
 
 func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[48]
+	mi := &file_controlplane_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3987,7 +4040,7 @@ func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupAnswer.ProtoReflect.Descriptor instead.
 func (*LookupAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{48}
+	return file_controlplane_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *LookupAnswer) GetRequest() uint64 {
@@ -4035,7 +4088,7 @@ type PartitionAnswer struct {
 
 func (x *PartitionAnswer) Reset() {
 	*x = PartitionAnswer{}
-	mi := &file_controlplane_proto_msgTypes[49]
+	mi := &file_controlplane_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4047,7 +4100,7 @@ func (x *PartitionAnswer) String() string {
 func (*PartitionAnswer) ProtoMessage() {}
 
 func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[49]
+	mi := &file_controlplane_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4060,7 +4113,7 @@ func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionAnswer.ProtoReflect.Descriptor instead.
 func (*PartitionAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{49}
+	return file_controlplane_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PartitionAnswer) GetUnknown() bool {
@@ -4123,7 +4176,7 @@ type ForwardAnswer struct {
 
 func (x *ForwardAnswer) Reset() {
 	*x = ForwardAnswer{}
-	mi := &file_controlplane_proto_msgTypes[50]
+	mi := &file_controlplane_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4135,7 +4188,7 @@ func (x *ForwardAnswer) String() string {
 func (*ForwardAnswer) ProtoMessage() {}
 
 func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[50]
+	mi := &file_controlplane_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4148,7 +4201,7 @@ func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardAnswer.ProtoReflect.Descriptor instead.
 func (*ForwardAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{50}
+	return file_controlplane_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ForwardAnswer) GetRequest() uint64 {
@@ -4182,7 +4235,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_controlplane_proto_msgTypes[51]
+	mi := &file_controlplane_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4194,7 +4247,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[51]
+	mi := &file_controlplane_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4207,7 +4260,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{51}
+	return file_controlplane_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Done) GetRequest() uint64 {
@@ -4236,7 +4289,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_controlplane_proto_msgTypes[52]
+	mi := &file_controlplane_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4248,7 +4301,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[52]
+	mi := &file_controlplane_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4261,7 +4314,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{52}
+	return file_controlplane_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Job) GetJob() uint32 {
@@ -4295,7 +4348,7 @@ type CancelJob struct {
 
 func (x *CancelJob) Reset() {
 	*x = CancelJob{}
-	mi := &file_controlplane_proto_msgTypes[53]
+	mi := &file_controlplane_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4307,7 +4360,7 @@ func (x *CancelJob) String() string {
 func (*CancelJob) ProtoMessage() {}
 
 func (x *CancelJob) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[53]
+	mi := &file_controlplane_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4320,7 +4373,7 @@ func (x *CancelJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJob.ProtoReflect.Descriptor instead.
 func (*CancelJob) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{53}
+	return file_controlplane_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CancelJob) GetJob() uint32 {
@@ -4340,6 +4393,7 @@ type Errand struct {
 	//	*Errand_DeleteBundles
 	//	*Errand_ListSession
 	//	*Errand_AbortUploads
+	//	*Errand_MarkBucket
 	Errand        isErrand_Errand `protobuf_oneof:"errand"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4347,7 +4401,7 @@ type Errand struct {
 
 func (x *Errand) Reset() {
 	*x = Errand{}
-	mi := &file_controlplane_proto_msgTypes[54]
+	mi := &file_controlplane_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4359,7 +4413,7 @@ func (x *Errand) String() string {
 func (*Errand) ProtoMessage() {}
 
 func (x *Errand) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[54]
+	mi := &file_controlplane_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4372,7 +4426,7 @@ func (x *Errand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Errand.ProtoReflect.Descriptor instead.
 func (*Errand) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{54}
+	return file_controlplane_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Errand) GetId() uint64 {
@@ -4416,6 +4470,15 @@ func (x *Errand) GetAbortUploads() *AbortUploads {
 	return nil
 }
 
+func (x *Errand) GetMarkBucket() *MarkBucket {
+	if x != nil {
+		if x, ok := x.Errand.(*Errand_MarkBucket); ok {
+			return x.MarkBucket
+		}
+	}
+	return nil
+}
+
 type isErrand_Errand interface {
 	isErrand_Errand()
 }
@@ -4432,11 +4495,17 @@ type Errand_AbortUploads struct {
 	AbortUploads *AbortUploads `protobuf:"bytes,4,opt,name=abort_uploads,json=abortUploads,proto3,oneof"`
 }
 
+type Errand_MarkBucket struct {
+	MarkBucket *MarkBucket `protobuf:"bytes,5,opt,name=mark_bucket,json=markBucket,proto3,oneof"`
+}
+
 func (*Errand_DeleteBundles) isErrand_Errand() {}
 
 func (*Errand_ListSession) isErrand_Errand() {}
 
 func (*Errand_AbortUploads) isErrand_Errand() {}
+
+func (*Errand_MarkBucket) isErrand_Errand() {}
 
 // DeleteBundles deletes the objects of bundles. Objects that do not exist are no error.
 type DeleteBundles struct {
@@ -4448,7 +4517,7 @@ type DeleteBundles struct {
 
 func (x *DeleteBundles) Reset() {
 	*x = DeleteBundles{}
-	mi := &file_controlplane_proto_msgTypes[55]
+	mi := &file_controlplane_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4460,7 +4529,7 @@ func (x *DeleteBundles) String() string {
 func (*DeleteBundles) ProtoMessage() {}
 
 func (x *DeleteBundles) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[55]
+	mi := &file_controlplane_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4473,7 +4542,7 @@ func (x *DeleteBundles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteBundles.ProtoReflect.Descriptor instead.
 func (*DeleteBundles) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{55}
+	return file_controlplane_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *DeleteBundles) GetBundles() []uint64 {
@@ -4481,6 +4550,43 @@ func (x *DeleteBundles) GetBundles() []uint64 {
 		return x.Bundles
 	}
 	return nil
+}
+
+// MarkBucket has an agent write the marker of its bucket again if it was removed. The agent writes the marker that it has read before.
+type MarkBucket struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MarkBucket) Reset() {
+	*x = MarkBucket{}
+	mi := &file_controlplane_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MarkBucket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MarkBucket) ProtoMessage() {}
+
+func (x *MarkBucket) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MarkBucket.ProtoReflect.Descriptor instead.
+func (*MarkBucket) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{57}
 }
 
 // ListSession lists the objects of an agent session or a job, one page.
@@ -4494,7 +4600,7 @@ type ListSession struct {
 
 func (x *ListSession) Reset() {
 	*x = ListSession{}
-	mi := &file_controlplane_proto_msgTypes[56]
+	mi := &file_controlplane_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4506,7 +4612,7 @@ func (x *ListSession) String() string {
 func (*ListSession) ProtoMessage() {}
 
 func (x *ListSession) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[56]
+	mi := &file_controlplane_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4519,7 +4625,7 @@ func (x *ListSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSession.ProtoReflect.Descriptor instead.
 func (*ListSession) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{56}
+	return file_controlplane_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListSession) GetSession() uint32 {
@@ -4546,7 +4652,7 @@ type AbortUploads struct {
 
 func (x *AbortUploads) Reset() {
 	*x = AbortUploads{}
-	mi := &file_controlplane_proto_msgTypes[57]
+	mi := &file_controlplane_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4558,7 +4664,7 @@ func (x *AbortUploads) String() string {
 func (*AbortUploads) ProtoMessage() {}
 
 func (x *AbortUploads) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[57]
+	mi := &file_controlplane_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4571,7 +4677,7 @@ func (x *AbortUploads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortUploads.ProtoReflect.Descriptor instead.
 func (*AbortUploads) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{57}
+	return file_controlplane_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *AbortUploads) GetSession() uint32 {
@@ -4728,15 +4834,17 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x03job\x18\x02 \x01(\rR\x03job\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
 	"\acorrupt\x18\x04 \x03(\x04R\acorrupt\x12\x16\n" +
-	"\x06intact\x18\x05 \x01(\bR\x06intact\"\xb8\x02\n" +
+	"\x06intact\x18\x05 \x01(\bR\x06intact\"\x86\x03\n" +
 	"\n" +
 	"ErrandDone\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12R\n" +
 	"\x0fdeleted_bundles\x18\x04 \x01(\v2'.freshet.controlplane.v1.DeletedBundlesH\x00R\x0edeletedBundles\x12R\n" +
 	"\x0fsession_objects\x18\x05 \x01(\v2'.freshet.controlplane.v1.SessionObjectsH\x00R\x0esessionObjects\x12R\n" +
-	"\x0faborted_uploads\x18\x06 \x01(\v2'.freshet.controlplane.v1.AbortedUploadsH\x00R\x0eabortedUploadsB\b\n" +
-	"\x06result\"O\n" +
+	"\x0faborted_uploads\x18\x06 \x01(\v2'.freshet.controlplane.v1.AbortedUploadsH\x00R\x0eabortedUploads\x12L\n" +
+	"\rmarked_bucket\x18\a \x01(\v2%.freshet.controlplane.v1.MarkedBucketH\x00R\fmarkedBucketB\b\n" +
+	"\x06result\"\x0e\n" +
+	"\fMarkedBucket\"O\n" +
 	"\x0eDeletedBundles\x12=\n" +
 	"\x06failed\x18\x01 \x03(\v2%.freshet.controlplane.v1.FailedBundleR\x06failed\"<\n" +
 	"\fFailedBundle\x12\x16\n" +
@@ -4946,15 +5054,19 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x04plan\x18\x02 \x01(\fR\x04plan\x12\x12\n" +
 	"\x04last\x18\x03 \x01(\bR\x04last\"\x1d\n" +
 	"\tCancelJob\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\"\x8c\x02\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\"\xd4\x02\n" +
 	"\x06Errand\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12O\n" +
 	"\x0edelete_bundles\x18\x02 \x01(\v2&.freshet.controlplane.v1.DeleteBundlesH\x00R\rdeleteBundles\x12I\n" +
 	"\flist_session\x18\x03 \x01(\v2$.freshet.controlplane.v1.ListSessionH\x00R\vlistSession\x12L\n" +
-	"\rabort_uploads\x18\x04 \x01(\v2%.freshet.controlplane.v1.AbortUploadsH\x00R\fabortUploadsB\b\n" +
+	"\rabort_uploads\x18\x04 \x01(\v2%.freshet.controlplane.v1.AbortUploadsH\x00R\fabortUploads\x12F\n" +
+	"\vmark_bucket\x18\x05 \x01(\v2#.freshet.controlplane.v1.MarkBucketH\x00R\n" +
+	"markBucketB\b\n" +
 	"\x06errand\")\n" +
 	"\rDeleteBundles\x12\x18\n" +
-	"\abundles\x18\x01 \x03(\x04R\abundles\"@\n" +
+	"\abundles\x18\x01 \x03(\x04R\abundles\"\f\n" +
+	"\n" +
+	"MarkBucket\"@\n" +
 	"\vListSession\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x17\n" +
 	"\aafter_n\x18\x02 \x01(\rR\x06afterN\"(\n" +
@@ -4987,7 +5099,7 @@ func file_controlplane_proto_rawDescGZIP() []byte {
 }
 
 var file_controlplane_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_controlplane_proto_goTypes = []any{
 	(Role)(0),                  // 0: freshet.controlplane.v1.Role
 	(Refused_Reason)(0),        // 1: freshet.controlplane.v1.Refused.Reason
@@ -5018,41 +5130,43 @@ var file_controlplane_proto_goTypes = []any{
 	(*CompleteJob)(nil),        // 26: freshet.controlplane.v1.CompleteJob
 	(*AbortJob)(nil),           // 27: freshet.controlplane.v1.AbortJob
 	(*ErrandDone)(nil),         // 28: freshet.controlplane.v1.ErrandDone
-	(*DeletedBundles)(nil),     // 29: freshet.controlplane.v1.DeletedBundles
-	(*FailedBundle)(nil),       // 30: freshet.controlplane.v1.FailedBundle
-	(*SessionObjects)(nil),     // 31: freshet.controlplane.v1.SessionObjects
-	(*SessionObject)(nil),      // 32: freshet.controlplane.v1.SessionObject
-	(*AbortedUploads)(nil),     // 33: freshet.controlplane.v1.AbortedUploads
-	(*Load)(nil),               // 34: freshet.controlplane.v1.Load
-	(*ToAgent)(nil),            // 35: freshet.controlplane.v1.ToAgent
-	(*OwnerItem)(nil),          // 36: freshet.controlplane.v1.OwnerItem
-	(*Welcome)(nil),            // 37: freshet.controlplane.v1.Welcome
-	(*ZoneWriter)(nil),         // 38: freshet.controlplane.v1.ZoneWriter
-	(*Refused)(nil),            // 39: freshet.controlplane.v1.Refused
-	(*Catalogue)(nil),          // 40: freshet.controlplane.v1.Catalogue
-	(*ClientMetrics)(nil),      // 41: freshet.controlplane.v1.ClientMetrics
-	(*Topic)(nil),              // 42: freshet.controlplane.v1.Topic
-	(*Membership)(nil),         // 43: freshet.controlplane.v1.Membership
-	(*Member)(nil),             // 44: freshet.controlplane.v1.Member
-	(*Notice)(nil),             // 45: freshet.controlplane.v1.Notice
-	(*PartitionNotice)(nil),    // 46: freshet.controlplane.v1.PartitionNotice
-	(*AbortedTransaction)(nil), // 47: freshet.controlplane.v1.AbortedTransaction
-	(*Stamp)(nil),              // 48: freshet.controlplane.v1.Stamp
-	(*Error)(nil),              // 49: freshet.controlplane.v1.Error
-	(*CommitAnswer)(nil),       // 50: freshet.controlplane.v1.CommitAnswer
-	(*LookupAnswer)(nil),       // 51: freshet.controlplane.v1.LookupAnswer
-	(*PartitionAnswer)(nil),    // 52: freshet.controlplane.v1.PartitionAnswer
-	(*ForwardAnswer)(nil),      // 53: freshet.controlplane.v1.ForwardAnswer
-	(*Done)(nil),               // 54: freshet.controlplane.v1.Done
-	(*Job)(nil),                // 55: freshet.controlplane.v1.Job
-	(*CancelJob)(nil),          // 56: freshet.controlplane.v1.CancelJob
-	(*Errand)(nil),             // 57: freshet.controlplane.v1.Errand
-	(*DeleteBundles)(nil),      // 58: freshet.controlplane.v1.DeleteBundles
-	(*ListSession)(nil),        // 59: freshet.controlplane.v1.ListSession
-	(*AbortUploads)(nil),       // 60: freshet.controlplane.v1.AbortUploads
-	nil,                        // 61: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	nil,                        // 62: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	nil,                        // 63: freshet.controlplane.v1.Topic.ConfigsEntry
+	(*MarkedBucket)(nil),       // 29: freshet.controlplane.v1.MarkedBucket
+	(*DeletedBundles)(nil),     // 30: freshet.controlplane.v1.DeletedBundles
+	(*FailedBundle)(nil),       // 31: freshet.controlplane.v1.FailedBundle
+	(*SessionObjects)(nil),     // 32: freshet.controlplane.v1.SessionObjects
+	(*SessionObject)(nil),      // 33: freshet.controlplane.v1.SessionObject
+	(*AbortedUploads)(nil),     // 34: freshet.controlplane.v1.AbortedUploads
+	(*Load)(nil),               // 35: freshet.controlplane.v1.Load
+	(*ToAgent)(nil),            // 36: freshet.controlplane.v1.ToAgent
+	(*OwnerItem)(nil),          // 37: freshet.controlplane.v1.OwnerItem
+	(*Welcome)(nil),            // 38: freshet.controlplane.v1.Welcome
+	(*ZoneWriter)(nil),         // 39: freshet.controlplane.v1.ZoneWriter
+	(*Refused)(nil),            // 40: freshet.controlplane.v1.Refused
+	(*Catalogue)(nil),          // 41: freshet.controlplane.v1.Catalogue
+	(*ClientMetrics)(nil),      // 42: freshet.controlplane.v1.ClientMetrics
+	(*Topic)(nil),              // 43: freshet.controlplane.v1.Topic
+	(*Membership)(nil),         // 44: freshet.controlplane.v1.Membership
+	(*Member)(nil),             // 45: freshet.controlplane.v1.Member
+	(*Notice)(nil),             // 46: freshet.controlplane.v1.Notice
+	(*PartitionNotice)(nil),    // 47: freshet.controlplane.v1.PartitionNotice
+	(*AbortedTransaction)(nil), // 48: freshet.controlplane.v1.AbortedTransaction
+	(*Stamp)(nil),              // 49: freshet.controlplane.v1.Stamp
+	(*Error)(nil),              // 50: freshet.controlplane.v1.Error
+	(*CommitAnswer)(nil),       // 51: freshet.controlplane.v1.CommitAnswer
+	(*LookupAnswer)(nil),       // 52: freshet.controlplane.v1.LookupAnswer
+	(*PartitionAnswer)(nil),    // 53: freshet.controlplane.v1.PartitionAnswer
+	(*ForwardAnswer)(nil),      // 54: freshet.controlplane.v1.ForwardAnswer
+	(*Done)(nil),               // 55: freshet.controlplane.v1.Done
+	(*Job)(nil),                // 56: freshet.controlplane.v1.Job
+	(*CancelJob)(nil),          // 57: freshet.controlplane.v1.CancelJob
+	(*Errand)(nil),             // 58: freshet.controlplane.v1.Errand
+	(*DeleteBundles)(nil),      // 59: freshet.controlplane.v1.DeleteBundles
+	(*MarkBucket)(nil),         // 60: freshet.controlplane.v1.MarkBucket
+	(*ListSession)(nil),        // 61: freshet.controlplane.v1.ListSession
+	(*AbortUploads)(nil),       // 62: freshet.controlplane.v1.AbortUploads
+	nil,                        // 63: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	nil,                        // 64: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	nil,                        // 65: freshet.controlplane.v1.Topic.ConfigsEntry
 }
 var file_controlplane_proto_depIdxs = []int32{
 	10, // 0: freshet.controlplane.v1.ToOwner.items:type_name -> freshet.controlplane.v1.AgentItem
@@ -5068,68 +5182,70 @@ var file_controlplane_proto_depIdxs = []int32{
 	25, // 10: freshet.controlplane.v1.AgentItem.job_progress:type_name -> freshet.controlplane.v1.JobProgress
 	26, // 11: freshet.controlplane.v1.AgentItem.complete_job:type_name -> freshet.controlplane.v1.CompleteJob
 	27, // 12: freshet.controlplane.v1.AgentItem.abort_job:type_name -> freshet.controlplane.v1.AbortJob
-	34, // 13: freshet.controlplane.v1.AgentItem.load:type_name -> freshet.controlplane.v1.Load
+	35, // 13: freshet.controlplane.v1.AgentItem.load:type_name -> freshet.controlplane.v1.Load
 	28, // 14: freshet.controlplane.v1.AgentItem.errand_done:type_name -> freshet.controlplane.v1.ErrandDone
 	11, // 15: freshet.controlplane.v1.Hello.endpoints:type_name -> freshet.controlplane.v1.Endpoint
 	0,  // 16: freshet.controlplane.v1.Hello.roles:type_name -> freshet.controlplane.v1.Role
 	13, // 17: freshet.controlplane.v1.Hello.bucket_marker:type_name -> freshet.controlplane.v1.BucketMarker
 	19, // 18: freshet.controlplane.v1.Lookup.partitions:type_name -> freshet.controlplane.v1.PartitionLookup
 	21, // 19: freshet.controlplane.v1.Unsubscribe.partitions:type_name -> freshet.controlplane.v1.PartitionRef
-	29, // 20: freshet.controlplane.v1.ErrandDone.deleted_bundles:type_name -> freshet.controlplane.v1.DeletedBundles
-	31, // 21: freshet.controlplane.v1.ErrandDone.session_objects:type_name -> freshet.controlplane.v1.SessionObjects
-	33, // 22: freshet.controlplane.v1.ErrandDone.aborted_uploads:type_name -> freshet.controlplane.v1.AbortedUploads
-	30, // 23: freshet.controlplane.v1.DeletedBundles.failed:type_name -> freshet.controlplane.v1.FailedBundle
-	32, // 24: freshet.controlplane.v1.SessionObjects.objects:type_name -> freshet.controlplane.v1.SessionObject
-	36, // 25: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
-	37, // 26: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
-	39, // 27: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
-	40, // 28: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
-	45, // 29: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
-	48, // 30: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
-	50, // 31: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
-	51, // 32: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
-	53, // 33: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
-	54, // 34: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
-	55, // 35: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
-	56, // 36: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
-	38, // 37: freshet.controlplane.v1.OwnerItem.zone_writer:type_name -> freshet.controlplane.v1.ZoneWriter
-	57, // 38: freshet.controlplane.v1.OwnerItem.errand:type_name -> freshet.controlplane.v1.Errand
-	1,  // 39: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
-	14, // 40: freshet.controlplane.v1.Refused.check:type_name -> freshet.controlplane.v1.BucketCheck
-	42, // 41: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
-	43, // 42: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
-	61, // 43: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	41, // 44: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
-	62, // 45: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	63, // 46: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
-	44, // 47: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
-	44, // 48: freshet.controlplane.v1.Membership.gone:type_name -> freshet.controlplane.v1.Member
-	11, // 49: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
-	46, // 50: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
-	47, // 51: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	2,  // 52: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
-	49, // 53: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
-	52, // 54: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
-	49, // 55: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
-	47, // 56: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	49, // 57: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
-	49, // 58: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
-	58, // 59: freshet.controlplane.v1.Errand.delete_bundles:type_name -> freshet.controlplane.v1.DeleteBundles
-	59, // 60: freshet.controlplane.v1.Errand.list_session:type_name -> freshet.controlplane.v1.ListSession
-	60, // 61: freshet.controlplane.v1.Errand.abort_uploads:type_name -> freshet.controlplane.v1.AbortUploads
-	5,  // 62: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
-	9,  // 63: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
-	3,  // 64: freshet.controlplane.v1.Operators.Ask:input_type -> freshet.controlplane.v1.AskRequest
-	7,  // 65: freshet.controlplane.v1.Replicas.Clock:input_type -> freshet.controlplane.v1.ClockRequest
-	6,  // 66: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
-	35, // 67: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
-	4,  // 68: freshet.controlplane.v1.Operators.Ask:output_type -> freshet.controlplane.v1.AskResponse
-	8,  // 69: freshet.controlplane.v1.Replicas.Clock:output_type -> freshet.controlplane.v1.ClockResponse
-	66, // [66:70] is the sub-list for method output_type
-	62, // [62:66] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	30, // 20: freshet.controlplane.v1.ErrandDone.deleted_bundles:type_name -> freshet.controlplane.v1.DeletedBundles
+	32, // 21: freshet.controlplane.v1.ErrandDone.session_objects:type_name -> freshet.controlplane.v1.SessionObjects
+	34, // 22: freshet.controlplane.v1.ErrandDone.aborted_uploads:type_name -> freshet.controlplane.v1.AbortedUploads
+	29, // 23: freshet.controlplane.v1.ErrandDone.marked_bucket:type_name -> freshet.controlplane.v1.MarkedBucket
+	31, // 24: freshet.controlplane.v1.DeletedBundles.failed:type_name -> freshet.controlplane.v1.FailedBundle
+	33, // 25: freshet.controlplane.v1.SessionObjects.objects:type_name -> freshet.controlplane.v1.SessionObject
+	37, // 26: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
+	38, // 27: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
+	40, // 28: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
+	41, // 29: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
+	46, // 30: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
+	49, // 31: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
+	51, // 32: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
+	52, // 33: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
+	54, // 34: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
+	55, // 35: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
+	56, // 36: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
+	57, // 37: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
+	39, // 38: freshet.controlplane.v1.OwnerItem.zone_writer:type_name -> freshet.controlplane.v1.ZoneWriter
+	58, // 39: freshet.controlplane.v1.OwnerItem.errand:type_name -> freshet.controlplane.v1.Errand
+	1,  // 40: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
+	14, // 41: freshet.controlplane.v1.Refused.check:type_name -> freshet.controlplane.v1.BucketCheck
+	43, // 42: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
+	44, // 43: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
+	63, // 44: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	42, // 45: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
+	64, // 46: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	65, // 47: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
+	45, // 48: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
+	45, // 49: freshet.controlplane.v1.Membership.gone:type_name -> freshet.controlplane.v1.Member
+	11, // 50: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
+	47, // 51: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
+	48, // 52: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	2,  // 53: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
+	50, // 54: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
+	53, // 55: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
+	50, // 56: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
+	48, // 57: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	50, // 58: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
+	50, // 59: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
+	59, // 60: freshet.controlplane.v1.Errand.delete_bundles:type_name -> freshet.controlplane.v1.DeleteBundles
+	61, // 61: freshet.controlplane.v1.Errand.list_session:type_name -> freshet.controlplane.v1.ListSession
+	62, // 62: freshet.controlplane.v1.Errand.abort_uploads:type_name -> freshet.controlplane.v1.AbortUploads
+	60, // 63: freshet.controlplane.v1.Errand.mark_bucket:type_name -> freshet.controlplane.v1.MarkBucket
+	5,  // 64: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
+	9,  // 65: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
+	3,  // 66: freshet.controlplane.v1.Operators.Ask:input_type -> freshet.controlplane.v1.AskRequest
+	7,  // 67: freshet.controlplane.v1.Replicas.Clock:input_type -> freshet.controlplane.v1.ClockRequest
+	6,  // 68: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
+	36, // 69: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
+	4,  // 70: freshet.controlplane.v1.Operators.Ask:output_type -> freshet.controlplane.v1.AskResponse
+	8,  // 71: freshet.controlplane.v1.Replicas.Clock:output_type -> freshet.controlplane.v1.ClockResponse
+	68, // [68:72] is the sub-list for method output_type
+	64, // [64:68] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_proto_init() }
@@ -5163,9 +5279,10 @@ func file_controlplane_proto_init() {
 		(*ErrandDone_DeletedBundles)(nil),
 		(*ErrandDone_SessionObjects)(nil),
 		(*ErrandDone_AbortedUploads)(nil),
+		(*ErrandDone_MarkedBucket)(nil),
 	}
-	file_controlplane_proto_msgTypes[31].OneofWrappers = []any{}
-	file_controlplane_proto_msgTypes[33].OneofWrappers = []any{
+	file_controlplane_proto_msgTypes[32].OneofWrappers = []any{}
+	file_controlplane_proto_msgTypes[34].OneofWrappers = []any{
 		(*OwnerItem_Welcome)(nil),
 		(*OwnerItem_Refused)(nil),
 		(*OwnerItem_Catalogue)(nil),
@@ -5180,11 +5297,12 @@ func file_controlplane_proto_init() {
 		(*OwnerItem_ZoneWriter)(nil),
 		(*OwnerItem_Errand)(nil),
 	}
-	file_controlplane_proto_msgTypes[37].OneofWrappers = []any{}
-	file_controlplane_proto_msgTypes[54].OneofWrappers = []any{
+	file_controlplane_proto_msgTypes[38].OneofWrappers = []any{}
+	file_controlplane_proto_msgTypes[55].OneofWrappers = []any{
 		(*Errand_DeleteBundles)(nil),
 		(*Errand_ListSession)(nil),
 		(*Errand_AbortUploads)(nil),
+		(*Errand_MarkBucket)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -5192,7 +5310,7 @@ func file_controlplane_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_proto_rawDesc), len(file_controlplane_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   61,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

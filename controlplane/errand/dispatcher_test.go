@@ -137,6 +137,23 @@ func TestDeleteBundles_ReturnsTheFailures(t *testing.T) {
 	}, 1)
 }
 
+func TestMarkBucket(t *testing.T) {
+	inWorld(t, func(w *world) {
+		require.ErrorIs(t, w.MarkBucket(w.t.Context()), ErrNoAgent)
+		w.join(1)
+		w.mu.Lock()
+		w.answer[1] = func(e *api.Errand) { w.Done(1, deleted(e)) }
+		w.mu.Unlock()
+		require.ErrorIs(t, w.MarkBucket(w.t.Context()), errAnswer, "an answer of another kind")
+		w.mu.Lock()
+		w.answer[1] = func(e *api.Errand) {
+			w.Done(1, &api.ErrandDone{Id: e.Id, Result: &api.ErrandDone_MarkedBucket{MarkedBucket: &api.MarkedBucket{}}})
+		}
+		w.mu.Unlock()
+		require.NoError(t, w.MarkBucket(w.t.Context()))
+	})
+}
+
 func TestDispatcher_WithoutAgents(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, err := w.DeleteBundles(w.t.Context(), []id.Bundle{7})

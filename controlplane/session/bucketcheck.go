@@ -16,6 +16,8 @@ import (
 const (
 	// checkTime is the maximum time that one agent has for a BucketCheck. Other agents wait.
 	checkTime = 10 * time.Second
+	// remarkPause is the minimum time between two requests to mark a bucket again. The agent that waits for the marker asks as often.
+	remarkPause = 5 * time.Second
 	// checkBundles is the number of live bundles that a bucket must have.
 	checkBundles = 3
 )
@@ -41,7 +43,8 @@ type recordsBucket struct {
 //	the agent's bucket has    a session is open    outcome
 //	both ids of the state     yes or no            the agent may join
 //	another cluster id        yes or no            WRONG_BUCKET
-//	another or no bucket id   yes                  WRONG_BUCKET
+//	another or no bucket id   yes                  WRONG_BUCKET. Without a marker, a connected agent marks its own bucket again: perhaps
+//	                                               both have the same one
 //	another or no bucket id   no                   WRONG_BUCKET with a BucketCheck, for one agent at a time
 //
 // The agent with a passed BucketCheck makes its bucket the one of the state (metadata.UseBucket). Open sessions keep it from changing.
@@ -68,6 +71,9 @@ func (t *tenure) compareAgentsBucket(ctx context.Context, hello *api.Hello) *api
 	case s.inUse:
 		t.log.Warn("agent refused: its bucket is not the one of the connected agents", zap.String("address", firstAddress(hello)),
 			zap.String("bucket_id", s.id), zap.String("bucket_id_of_agent", found.BucketId))
+		if found.ClusterId == "" {
+			t.markAgain()
+		}
 		return t.wrongBucket(s.clusterID)
 	}
 	if found.ClusterId == s.clusterID && t.passes(hello.Instance, found.Check) {
@@ -81,6 +87,24 @@ func (t *tenure) compareAgentsBucket(ctx context.Context, hello *api.Hello) *api
 		refusal.GetRefused().Check = &api.BucketCheck{Id: id, BundlePrefix: t.cluster.cfg.BundlePrefix(s.clusterID), Bundles: s.bundles}
 	}
 	return refusal
+}
+
+// markAgain has a connected agent write the marker of its bucket again if it was removed, at most once per remarkPause.
+func (t *tenure) markAgain() {
+	t.mu.Lock()
+	wait := t.errands == nil || time.Since(t.mu.remarked) < remarkPause
+	if !wait {
+		t.mu.remarked = time.Now()
+	}
+	t.mu.Unlock()
+	if wait {
+		return
+	}
+	t.spawnWithContext(func(ctx context.Context) {
+		if err := t.errands.MarkBucket(ctx); err != nil && ctx.Err() == nil {
+			t.log.Info("connected agents could not mark their bucket again", zap.Error(err))
+		}
+	})
 }
 
 func (t *tenure) recordsBucket() (r recordsBucket, err error) {

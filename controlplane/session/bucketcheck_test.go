@@ -145,6 +145,37 @@ func TestSession_BucketCheckNamesBundles(t *testing.T) {
 	})
 }
 
+// If the marker of the connected agents' bucket was removed, one of them writes it again for an agent that misses it.
+func TestSession_MarksTheBucketAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.agentsBucket = true
+		errands := w.withErrands()
+		n := w.start("r1")
+		w.waitFor("an owner", func() bool { return n.Owner() != nil && n.ClusterID() != "" })
+		first := w.bucketed(&api.BucketMarker{})
+		first.again(&api.BucketMarker{ClusterId: n.ClusterID(), BucketId: "first", Check: first.refused().Check.Id})
+		<-first.Opened()
+		other := w.bucketed(&api.BucketMarker{ClusterId: n.ClusterID(), BucketId: "other"})
+		require.Nil(t, other.refused().Check)
+		synctest.Wait()
+		require.Empty(t, errands.heard, "the agent has another bucket")
+		for range 3 {
+			began := time.Now()
+			for range 3 {
+				other.again(&api.BucketMarker{})
+				require.Nil(t, other.refused().Check)
+			}
+			require.Zero(t, time.Since(began))
+			require.Equal(t, "mark the bucket", <-errands.heard)
+			synctest.Wait()
+			require.Empty(t, errands.heard, "once in 5 s")
+			time.Sleep(5 * time.Second)
+		}
+		w.end(n, first.agent)
+	})
+}
+
 // Agents mark no bucket before all control planes know version 3 of the state.
 func TestSession_BucketCheckNeedsTheVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

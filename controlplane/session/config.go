@@ -57,7 +57,7 @@ type ClusterConfig struct {
 	// NewZoneWriters makes what plans zone writers by what agents say of their load, for one tenure; nil for none.
 	NewZoneWriters func(*load.Table, ZoneAgents) ZoneWriters
 
-	// NewErrands returns the receiver of the answers to errands under one owner, for one tenure; nil for none.
+	// NewErrands returns the errands of one tenure; nil for none.
 	NewErrands func(ErrandAgents) Errands
 
 	// Marked reports whether the cluster's id is in the control plane's bucket. Agents without an id in theirs wait until it is;

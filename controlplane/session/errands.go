@@ -1,18 +1,21 @@
 package session
 
 import (
+	"context"
+
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// Errands takes what agents answer to errands, for one tenure (package controlplane/errand). Its methods must not block, and must not
-// call ErrandAgents.
+// Errands are the errands of one tenure (package controlplane/errand).
 type Errands interface {
-	// Done takes the answer of an agent, which may be late, repeated or unasked for.
+	// Done takes the answer of an agent, which may be late, repeated or unasked for. It does not block, and does not call ErrandAgents.
 	Done(agent id.Session, done *api.ErrandDone)
-	// Left notes that the stream of an agent ended.
+	// Left notes that the stream of an agent ended. It does not block, and does not call ErrandAgents.
 	Left(agent id.Session)
+	// MarkBucket has an agent write the marker of the agents' bucket again, and waits for the answer.
+	MarkBucket(ctx context.Context) error
 }
 
 // ErrandAgents are the agents connected to the owner, as far as they take errands.

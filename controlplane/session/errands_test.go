@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -25,6 +26,11 @@ func (e *errandsWorld) Done(agent id.Session, done *api.ErrandDone) {
 }
 
 func (e *errandsWorld) Left(agent id.Session) { e.heard <- fmt.Sprintf("left %d", agent) }
+
+func (e *errandsWorld) MarkBucket(context.Context) error {
+	e.heard <- "mark the bucket"
+	return nil
+}
 
 func (w *world) withErrands() *errandsWorld {
 	e := &errandsWorld{heard: make(chan string, 16)}

@@ -49,6 +49,7 @@ type tenure struct {
 		parking   parking
 		lapsed    map[id.Session]lapsedSession // agents that stopped without closing their session
 		check     bucketCheck                  // the newest one
+		remarked  time.Time                    // when agents were last asked to mark their bucket again
 	}
 }
 

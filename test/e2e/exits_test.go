@@ -168,11 +168,17 @@ func TestExit_TwoBucketsOfAgents(t *testing.T) {
 	harness.CLI(t, winner.Bootstrap, strings.NewReader("a\n"), "produce", "t")
 	requireNoBundles(t, c.S3, prefixes[1-wins])
 
-	_, err := winner.Terminate(time.Minute)
-	require.NoError(t, err)
 	bucket, err := bucketopen.Bucket(t.Context(), c.S3.URL("bucket", prefixes[wins]))
 	require.NoError(t, err)
 	defer bucket.Close()
+	require.NoError(t, bucket.Delete(t.Context(), []string{marker.Key("main")}))
+	second := c.NewAgentWith(t, "agent-second", "--zone", "b", "--bucket", c.S3.URL("bucket", prefixes[wins]))
+	second.Launch()
+	second.AwaitReady()
+	for _, a := range []*harness.Agent{second, winner} {
+		_, err := a.Terminate(time.Minute)
+		require.NoError(t, err)
+	}
 	require.NoError(t, bucket.Delete(t.Context(), []string{marker.Key("main")}))
 	again := c.NewAgentWith(t, "agent-again", "--zone", "b", "--bucket", c.S3.URL("bucket", prefixes[1-wins]))
 	again.Launch()
