@@ -22,14 +22,14 @@ func (c *cluster) clocks() []replica.Clock {
 	all := []replica.Clock{{Name: "etcd's clock", Now: func(ctx context.Context) (time.Time, error) {
 		return etcdlog.Now(ctx, c.cfg.Etcd, c.cfg.EtcdTLS)
 	}}}
-	for _, address := range c.registry.Replicas() {
+	for _, address := range c.members.Replicas() {
 		if address == c.cfg.Advertise {
 			continue
 		}
 		all = append(all, replica.Clock{
 			Name: "the clock of the replica at " + address,
 			Now: func(ctx context.Context) (time.Time, error) {
-				return replicaTime(ctx, address, c.registry.replicaKey(), c.cfg.ReplicaTLS)
+				return replicaTime(ctx, address, c.members.replicaKey(), c.cfg.ReplicaTLS)
 			},
 		})
 	}

@@ -40,7 +40,7 @@ type cluster struct {
 	spec      *directory.Spec
 	cfg       *Config
 	statuses  *statuses
-	registry  *registry
+	members   *members
 	store     *probe.Watch
 	directory directory.Directory
 	sessions  *session.Cluster
@@ -69,7 +69,7 @@ type stored struct {
 
 func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 	built := &cluster{
-		spec: spec, cfg: &c.cfg, statuses: c.statuses, registry: c.registry, store: c.store, log: c.cfg.Log.With(zap.String("virtual_cluster", spec.Name)),
+		spec: spec, cfg: &c.cfg, statuses: c.statuses, members: c.members, store: c.store, log: c.cfg.Log.With(zap.String("virtual_cluster", spec.Name)),
 		directory: c.directory(), gathered: prometheus.NewRegistry(),
 	}
 	built.metrics = prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": spec.Name}, built.gathered)
@@ -124,7 +124,7 @@ func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 func (c *cluster) open(clusterID string) (*stored, error) {
 	metadataLog, err := etcdlog.Open(etcdlog.Config{
 		Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, ClusterID: clusterID,
-		Log: metalog.Config{Timing: c.cfg.Timing, Logger: explaining(c.log, c.registry.health.explainRequest), Registerer: c.metrics},
+		Log: metalog.Config{Timing: c.cfg.Timing, Logger: explaining(c.log, c.members.health.explainRequest), Registerer: c.metrics},
 	})
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 		Replica: c.cfg.ReplicaID, Address: c.cfg.Advertise, TakeOver: c.cfg.TakeOver, Log: metadataLog, ClusterID: clusterID,
 		Bucket: s.bucket.gate, SnapshotPrefix: SnapshotPrefix(clusterID), BucketLocation: c.cfg.BucketLocation,
 		OnOwner: c.sessions.Own, BeforeBootstrap: s.bucket.beforeBootstrap, ConfirmBucket: s.bucket.confirm, Final: final,
-		Beside: func(ctx context.Context, t replica.Tenure) { c.beside(ctx, s.work, t) }, Version: c.registry.versions.Lowest,
+		Beside: func(ctx context.Context, t replica.Tenure) { c.beside(ctx, s.work, t) }, Version: c.members.versions.Lowest,
 		Clocks:        c.clocks,
 		SnapshotBytes: c.cfg.SnapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval,
 		Owner: owner.Config{
@@ -201,13 +201,13 @@ func (c *cluster) owner() *owner.Owner {
 func (c *cluster) Owner(context.Context) (id, address string, err error) {
 	o, ok := c.located()
 	if !ok {
-		return "", "", c.registry.health.fault()
+		return "", "", c.members.health.fault()
 	}
 	return o.Replica, o.Address, nil
 }
 
 // Replicas implements session.Locator.
-func (c *cluster) Replicas() []string { return c.registry.Replicas() }
+func (c *cluster) Replicas() []string { return c.members.Replicas() }
 
 // operator returns the cluster as operator.Handler needs it.
 func (c *cluster) operator() operator.Cluster {
@@ -240,9 +240,9 @@ func (c *cluster) ready(works <-chan struct{}) error {
 	if stored == nil {
 		fault := errNoID
 		if learning := c.fault.Load(); learning != nil {
-			fault = c.registry.health.explainRequest(*learning)
+			fault = c.members.health.explainRequest(*learning)
 		}
-		fault = cmp.Or(c.registry.health.fault(), fault)
+		fault = cmp.Or(c.members.health.fault(), fault)
 		return fmt.Errorf("virtual cluster %s: %w: %w", c.spec.Name, errNoOwner, fault)
 	}
 	if _, ok := stored.replica.Located(); ok {
@@ -255,8 +255,8 @@ func (c *cluster) ready(works <-chan struct{}) error {
 		}
 		return nil
 	}
-	// A replica waits for the registry before its first round.
-	if fault := cmp.Or(c.registry.health.explain(stored.replica.Fault()), c.registry.health.fault()); fault != nil {
+	// A replica waits for members before its first round.
+	if fault := cmp.Or(c.members.health.explain(stored.replica.Fault()), c.members.health.fault()); fault != nil {
 		return fmt.Errorf("virtual cluster %s: %w: %w", c.spec.Name, errNoOwner, fault)
 	}
 	return fmt.Errorf("virtual cluster %s: %w", c.spec.Name, errNoOwner)
@@ -306,7 +306,7 @@ func (c *cluster) identify(ctx context.Context) (*stored, error) {
 			clusterID, err = c.directory.Resolve(attempt, c.spec.Name)
 		}
 		if err == nil && (c.spec.ID == "" || clusterID == c.spec.ID) {
-			c.unfollow, err = c.registry.secrets.follow(attempt, c.directory, clusterID, c.sessions.SetPeerSecret)
+			c.unfollow, err = c.members.secrets.follow(attempt, c.directory, clusterID, c.sessions.SetPeerSecret)
 		}
 		cancel()
 		switch {
@@ -329,7 +329,7 @@ func (c *cluster) identify(ctx context.Context) (*stored, error) {
 			return nil, err
 		}
 		if c.fault.Swap(&err) == nil {
-			c.log.Warn("cluster id is not known yet, trying again", zap.Error(c.registry.health.explainRequest(err)))
+			c.log.Warn("cluster id is not known yet, trying again", zap.Error(c.members.health.explainRequest(err)))
 		}
 		select {
 		case <-time.After(identifyPause):

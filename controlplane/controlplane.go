@@ -35,7 +35,7 @@ type ControlPlane struct {
 	socket   net.Listener
 	grpc     *grpc.Server
 	http     *adminhttp.Server
-	registry *registry
+	members  *members
 	clusters *clusters
 	answers  *session.Answers // of all clusters
 	store    *probe.Watch
@@ -83,12 +83,12 @@ func (c *ControlPlane) warnIfLocal() {
 
 // build makes the parts once the address is known.
 func (c *ControlPlane) build(ctx context.Context) error {
-	// No virtual cluster has a plus in its name, so the registry's keys are apart.
+	// No virtual cluster has a plus in its name, so the members' keys are apart.
 	set, err := c.loadKeys()
 	if err != nil {
 		return err
 	}
-	c.registry = &registry{
+	c.members = &members{
 		client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+replicas/", replica: c.cfg.ReplicaID, instance: rand.Text(), address: c.cfg.Advertise,
 		log: c.cfg.Log, known: make(chan struct{}), health: newEtcdHealth(c.cfg.Etcd, c.cfg.EtcdTLS),
 		key: &replicaKey{client: c.cfg.Etcd, name: c.cfg.EtcdPrefix + "/+replicas-key", set: set},
@@ -97,7 +97,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 			replica: c.cfg.ReplicaID, own: c.cfg.stateVersion(), log: c.cfg.Log,
 		},
 	}
-	c.cfg.Log = explaining(c.cfg.Log, c.registry.health.explain)
+	c.cfg.Log = explaining(c.cfg.Log, c.members.health.explain)
 	c.answers = session.NewAnswers(c.cfg.memory())
 	c.clusters = newClusters(c.newCluster, c.readyCluster, set, c.cfg.Registry, c.cfg.Log)
 	c.cfg.Registry.MustRegister(clusterStates{c.clusters})
@@ -106,7 +106,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	}
 	c.statuses = &statuses{
 		plane: c, began: time.Now(), forwarder: operated.Forwarder,
-		peers: newPeers(c.registry, c.cfg.ReplicaTLS),
+		peers: newPeers(c.members, c.cfg.ReplicaTLS),
 	}
 	for _, vc := range c.cfg.VirtualClusters {
 		if err := c.clusters.add(vc.spec(c.cfg.share())); err != nil {
@@ -221,7 +221,7 @@ func (c *ControlPlane) Gatherer() prometheus.Gatherer { return c.clusters }
 func (c *ControlPlane) Ready() error {
 	unready := c.clusters.unready()
 	if len(c.cfg.VirtualClusters) == 0 {
-		unready = append(unready, c.registry.health.fault())
+		unready = append(unready, c.members.health.fault())
 	}
 	return errors.Join(append(unready, c.store.Refused())...)
 }
@@ -244,7 +244,7 @@ func (c *ControlPlane) Warnings() []string {
 	if fault := c.store.Warning(); fault != nil {
 		all = append(all, fault.Error())
 	}
-	if fault := c.registry.health.fault(); fault != nil && c.Ready() == nil { // else Ready names it
+	if fault := c.members.health.fault(); fault != nil && c.Ready() == nil { // else Ready names it
 		all = append(all, fault.Error())
 	}
 	return append(all, c.clusters.warnings()...)
@@ -265,7 +265,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		services = append(services, c.http.Service())
 	}
 	services = append(services,
-		service.Service{Name: "replica registry", Run: c.registry.run},
+		service.Service{Name: "replica members", Run: c.members.run},
 		service.Service{Name: "other replicas", Run: c.statuses.peers.run},
 		// The start does not wait for the store: Ready, Warnings and logs name one that is away.
 		service.Service{Name: "object store probe", Run: func(ctx context.Context) error { return c.store.Run(ctx, c.cfg.Bucket) }},
@@ -304,7 +304,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 func (c *ControlPlane) maintainer() (service.Service, error) {
 	m, err := etcdlog.NewMaintainer(etcdlog.MaintainerConfig{
 		Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, Replica: c.cfg.ReplicaID, Registerer: c.cfg.Registry,
-		Logger: explaining(c.cfg.Log, c.registry.health.explainRequest),
+		Logger: explaining(c.cfg.Log, c.members.health.explainRequest),
 	})
 	if err != nil {
 		return service.Service{}, fmt.Errorf("control plane: %w", err)
@@ -333,7 +333,7 @@ func (c *ControlPlane) serve(ctx context.Context) error {
 // the other replicas' versions and written its own.
 func (c *ControlPlane) runClusters(ctx context.Context) error {
 	select {
-	case <-c.registry.known:
+	case <-c.members.known:
 	case <-ctx.Done():
 		return nil
 	}

@@ -243,7 +243,7 @@ func TestControlPlane_NamesTheBucketThatIsNotTheOwners(t *testing.T) {
 	first.stop(t)
 }
 
-// A replica that has not reached etcd yet says so: what owns and follows waits for its registry.
+// A replica that has not reached etcd yet says so: its virtual clusters wait for the members' first round.
 func TestControlPlane_NamesEtcdThatIsAway(t *testing.T) {
 	etcd := startEtcd(t)
 	away, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}, Logger: zap.NewNop()})

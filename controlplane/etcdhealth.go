@@ -18,10 +18,10 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 )
 
-// memberTimeout bounds the status request to one etcd member after a failed round of the registry.
+// memberTimeout bounds the status request to one etcd member after a failed round of members.
 const memberTimeout = time.Second
 
-// etcdHealth has the outcome of the registry's rounds, the only requests to etcd that every replica makes all the time. It names the
+// etcdHealth has the outcome of the rounds of members, the only requests to etcd that every replica makes all the time. It names the
 // members behind a failure and its duration, for /readyz, logs and agents.
 type etcdHealth struct {
 	client *clientv3.Client
@@ -76,11 +76,11 @@ func (h *etcdHealth) faultSince() (answered time.Time, fault error) {
 	return h.mu.answered, fmt.Errorf("%s, %d s", h.mu.fault, int64(time.Since(h.mu.answered).Round(time.Second)/time.Second))
 }
 
-// silent reports whether a round of the registry is overdue. A tenure is lost then because etcd did not answer.
+// silent reports whether a round of members is overdue. A tenure is lost then because etcd did not answer.
 func (h *etcdHealth) silent() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return time.Since(h.mu.answered) > readRegistry+memberTimeout
+	return time.Since(h.mu.answered) > readMembers+memberTimeout
 }
 
 // addresses returns host:port of all members. The client of an embedded member has none.

@@ -53,7 +53,7 @@ func TestEtcdHealth_Explain(t *testing.T) {
 			require.Equal(t, err, h.explain(err))
 		}
 
-		time.Sleep(readRegistry + 2*memberTimeout) // sleeps: the clock is fake
+		time.Sleep(readMembers + 2*memberTimeout) // sleeps: the clock is fake
 		require.EqualError(t, h.explain(metalog.ErrFenced), "etcd at 10.0.0.1:2379, 10.0.0.2:2379 did not answer in time")
 		h.mu.fault = "etcd at 10.0.0.1:2379 does not answer"
 		time.Sleep(8 * time.Second) // sleeps: the clock is fake
@@ -69,17 +69,17 @@ func TestEtcdHealth_Explain(t *testing.T) {
 }
 
 // member answers etcd's status requests.
-type member struct {
+type etcdMember struct {
 	pb.UnimplementedMaintenanceServer
 	leader uint64
 }
 
-func (m *member) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
+func (m *etcdMember) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
 	return &pb.StatusResponse{Leader: m.leader}, nil
 }
 
 // startMember returns the address of a member.
-func startMember(t *testing.T, m *member) string {
+func startMember(t *testing.T, m *etcdMember) string {
 	t.Helper()
 	listener := listenLocally(t)
 	server := grpc.NewServer()
@@ -99,7 +99,7 @@ func listenLocally(t *testing.T) net.Listener {
 
 // Members that do not answer are named, with the cause if they accept no connection. If all answer and none has a leader, that is named.
 func TestEtcdHealth_NamesMembers(t *testing.T) {
-	led, unled := startMember(t, &member{leader: 1}), startMember(t, &member{})
+	led, unled := startMember(t, &etcdMember{leader: 1}), startMember(t, &etcdMember{})
 	closed := listenLocally(t)
 	require.NoError(t, closed.Close())
 	silent, gone := listenLocally(t).Addr().String(), closed.Addr().String() // nothing accepts silent's connections

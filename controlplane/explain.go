@@ -32,7 +32,7 @@ func (h *etcdHealth) explainRequest(err error) error {
 // named replaces the text of err.
 func (h *etcdHealth) named(err error) error {
 	fault := h.fault()
-	if fault == nil { // the registry's next round names the members
+	if fault == nil { // the next round of members names the members
 		fault = fmt.Errorf("etcd at %s did not answer in time", h.addresses())
 	}
 	return &explainedError{fault, err}

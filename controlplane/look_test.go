@@ -31,9 +31,9 @@ func TestStatuses_ReuseARecentLook(t *testing.T) {
 		var etcd, replicas atomic.Int32
 		client := clientv3.NewCtxClient(t.Context())
 		client.Maintenance = countedEtcd{asked: &etcd}
-		r := &registry{replica: "own", health: newEtcdHealth(client, nil)}
-		r.replicas.Store(&[]registration{{"r1", "r1:7050"}})
-		s := &statuses{plane: &ControlPlane{registry: r}, peers: newPeers(r, nil)}
+		r := &members{replica: "own", health: newEtcdHealth(client, nil)}
+		r.replicas.Store(&[]member{{"r1", "r1:7050"}})
+		s := &statuses{plane: &ControlPlane{members: r}, peers: newPeers(r, nil)}
 		s.peers.ask = func(context.Context, string) (*api.ClockResponse, error) {
 			replicas.Add(1)
 			return &api.ClockResponse{}, nil

@@ -29,8 +29,8 @@ const (
 
 // peers asks the other replicas whether they run, for operators. Nothing is decided by the answers.
 type peers struct {
-	registry *registry
-	ask      func(ctx context.Context, address string) (*api.ClockResponse, error)
+	members *members
+	ask     func(ctx context.Context, address string) (*api.ClockResponse, error)
 
 	mu struct {
 		sync.Mutex
@@ -40,7 +40,7 @@ type peers struct {
 
 // peer is another replica.
 type peer struct {
-	registration
+	member
 	version string
 	http    string    // address of its HTTP side
 	began   time.Time // start of its process, by this machine's clock; zero: unknown
@@ -50,8 +50,8 @@ type peer struct {
 	gone    bool      // its lease has ended
 }
 
-func newPeers(r *registry, secure *tls.Config) *peers {
-	p := &peers{registry: r, ask: func(ctx context.Context, address string) (*api.ClockResponse, error) {
+func newPeers(r *members, secure *tls.Config) *peers {
+	p := &peers{members: r, ask: func(ctx context.Context, address string) (*api.ClockResponse, error) {
 		return askReplica(ctx, address, r.replicaKey(), secure)
 	}}
 	p.mu.known = map[string]*peer{}
@@ -87,9 +87,9 @@ func (p *peers) round(ctx context.Context) {
 }
 
 // update compares the known replicas with the registered ones, and returns those to ask.
-func (p *peers) update(now time.Time) (registered []registration) {
+func (p *peers) update(now time.Time) (registered []member) {
 	// A registration with this replica's own ID is of an earlier process, until its lease ends.
-	registered = slices.DeleteFunc(slices.Clone(p.registry.others()), func(r registration) bool { return r.id == p.registry.replica })
+	registered = slices.DeleteFunc(slices.Clone(p.members.others()), func(r member) bool { return r.id == p.members.replica })
 	registered = registered[:min(len(registered), maxPeers)]
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,10 +102,10 @@ func (p *peers) update(now time.Time) (registered []registration) {
 			known = &peer{heard: now}
 			p.mu.known[r.address] = known
 		}
-		known.registration, known.gone = r, false
+		known.member, known.gone = r, false
 	}
 	for address, known := range p.mu.known {
-		restarted := slices.ContainsFunc(registered, func(r registration) bool { return r.id == known.id })
+		restarted := slices.ContainsFunc(registered, func(r member) bool { return r.id == known.id })
 		silence := now.Sub(known.heard)
 		if known.gone && (restarted || silence < lapseSilence || silence > peerMemory) {
 			delete(p.mu.known, address)

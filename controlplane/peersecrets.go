@@ -12,7 +12,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/directory"
 )
 
-// peerSecrets follows the secrets by which the agents of virtual clusters know each other. The registry's round reads all of them with
+// peerSecrets follows the secrets by which the agents of virtual clusters know each other. The members' round reads all of them with
 // the request for the replicas' addresses, from one member of etcd, which may lag behind. So a difference is only the occasion to ask
 // for the newest secret. The zero value follows none.
 type peerSecrets struct {
@@ -29,7 +29,7 @@ type followedSecrets []*followedSecret
 type followedSecret struct {
 	directory directory.Directory
 	clusterID string
-	known     string       // used by follow, and then by the registry's round
+	known     string       // used by follow, and then by the members' round
 	learned   func(string) // called with each new secret
 }
 

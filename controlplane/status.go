@@ -98,7 +98,7 @@ func (s *statuses) find(status *operator.Status, c *cluster) {
 	status.Find()
 }
 
-// findEtcd adds the findings about etcd's members, and reports whether the registry's last round failed.
+// findEtcd adds the findings about etcd's members, and reports whether the members' last round failed.
 func (s *statuses) findEtcd(status *operator.Status) (failed bool) {
 	var faulty []string
 	for _, m := range status.Etcd {
@@ -106,9 +106,9 @@ func (s *statuses) findEtcd(status *operator.Status) (failed bool) {
 			faulty = append(faulty, m.Address)
 		}
 	}
-	if since, fault := s.plane.registry.health.faultSince(); fault != nil {
+	if since, fault := s.plane.members.health.faultSince(); fault != nil {
 		if len(faulty) == 0 {
-			faulty = []string{s.plane.registry.health.addresses()}
+			faulty = []string{s.plane.members.health.addresses()}
 		}
 		status.Add(operator.AboutEtcd, strings.Join(faulty, ", "), fault.Error(), since)
 		return true
@@ -138,7 +138,7 @@ func (s *statuses) look() look {
 	var found look
 	var asked sync.WaitGroup
 	asked.Go(func() { s.peers.round(ctx) })
-	asked.Go(func() { found.etcd = s.plane.registry.health.members(ctx) })
+	asked.Go(func() { found.etcd = s.plane.members.health.members(ctx) })
 	asked.Wait()
 	found.at = time.Now()
 	s.looked = found
@@ -218,7 +218,7 @@ func (s *statuses) askOwner(ctx context.Context, c *cluster) (*session.AgentList
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	status, body, err := s.forwarder.Get(ctx, owner.Address, c.registry.replicaKey(), operator.Prefix+c.spec.Name+"/agents")
+	status, body, err := s.forwarder.Get(ctx, owner.Address, c.members.replicaKey(), operator.Prefix+c.spec.Name+"/agents")
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("ask the owner, replica %s at %s: %w", owner.Replica, owner.Address, err)

@@ -41,7 +41,7 @@ func (v *versions) Lowest() uint32 { return v.lowest.Load() }
 
 // round says this replica's version and reads the others'.
 func (v *versions) round(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readRegistry)
+	ctx, cancel := context.WithTimeout(ctx, readMembers)
 	defer cancel()
 	if err := v.say(ctx); err != nil {
 		return err

@@ -304,7 +304,7 @@ func (s *controlSettings) replicaTLS(log *zap.Logger) (*tls.Config, error) {
 	return nil, nil //nolint:nilnil // no TLS is a value here, not a failure
 }
 
-// checkEtcd warns of faults of etcd's members. The replica starts regardless, and the registry reports members that do not answer. Only
+// checkEtcd warns of faults of etcd's members. The replica starts regardless, and its first rounds report etcd members that do not answer. Only
 // TLS on one side alone and ports of other programs are errors, because waiting does not cure them.
 func (s *controlSettings) checkEtcd(ctx context.Context, log *zap.Logger) error {
 	checked, cancel := context.WithTimeout(ctx, etcdCheck)

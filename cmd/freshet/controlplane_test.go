@@ -10,7 +10,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 )
 
-// A replica that starts before etcd waits: only the registry reports that etcd does not answer.
+// A replica that starts before etcd waits: only the first rounds of controlplane.members report that etcd does not answer.
 func TestControlSettings_StartsWithoutEtcd(t *testing.T) {
 	var s controlSettings
 	s.etcd.Endpoints = []string{"127.0.0.1:1"}

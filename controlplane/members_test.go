@@ -13,13 +13,13 @@ import (
 )
 
 // Of two replicas with one id, the one that registered later ends. A predecessor's registration ends by itself before that.
-func TestRegistry_Compare(t *testing.T) {
+func TestMembers_Compare(t *testing.T) {
 	key := func(name string, created int64) *mvccpb.KeyValue {
 		return &mvccpb.KeyValue{Key: []byte("/p/+replicas/" + name), Value: []byte(name + ".address"), CreateRevision: created}
 	}
 	own, earlier, later := key("cp-0/own", 5), key("cp-0/other", 3), key("cp-0/third", 7)
 	strangers := []*mvccpb.KeyValue{key("cp-0", 1), key("cp-00/x", 1), key("cp-0/x/y", 1), key("cp-1/x", 1)}
-	r := &registry{prefix: "/p/+replicas/", replica: "cp-0", instance: "own"}
+	r := &members{prefix: "/p/+replicas/", replica: "cp-0", instance: "own"}
 	rounds := func(n int, kvs ...*mvccpb.KeyValue) (err error) {
 		for range n {
 			err = r.compare(append(kvs, strangers...))
@@ -36,9 +36,9 @@ func TestRegistry_Compare(t *testing.T) {
 }
 
 // A replica that advertises another one's address says so once, and only after a predecessor's registration would have ended.
-func TestRegistry_WarnsOfAnotherReplicaAtItsAddress(t *testing.T) {
+func TestMembers_WarnsOfAnotherReplicaAtItsAddress(t *testing.T) {
 	core, logged := observer.New(zap.WarnLevel)
-	r := &registry{prefix: "/p/+replicas/", replica: "cp-0", instance: "own", address: "cp:7050", log: zap.New(core)}
+	r := &members{prefix: "/p/+replicas/", replica: "cp-0", instance: "own", address: "cp:7050", log: zap.New(core)}
 	at := func(name, address string) *mvccpb.KeyValue {
 		return &mvccpb.KeyValue{Key: []byte("/p/+replicas/" + name), Value: []byte(address)}
 	}
@@ -58,15 +58,15 @@ func TestRegistry_WarnsOfAnotherReplicaAtItsAddress(t *testing.T) {
 	require.Equal(t, 2, rounds(rivalRounds, at("cp-1/x", "cp:7050")))
 }
 
-func TestRegistry_TwoOfOneID(t *testing.T) {
+func TestMembers_TwoOfOneID(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts etcd")
 	}
 	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
 	require.NoError(t, err)
 	defer etcd.Close()
-	replica := func(id, instance string) *registry {
-		return &registry{
+	replica := func(id, instance string) *members {
+		return &members{
 			key:    &replicaKey{client: etcd.Client(), name: "/p/+replicas-key", set: keys.NewSet()},
 			client: etcd.Client(), prefix: "/p/+replicas/", replica: id, instance: instance, address: instance + ":7050", log: zap.NewNop(),
 			versions: &versions{client: etcd.Client(), prefix: "/p/+versions/", replica: id, own: 1, log: zap.NewNop()},
@@ -75,7 +75,7 @@ func TestRegistry_TwoOfOneID(t *testing.T) {
 	first, second, other := replica("cp-0", "a"), replica("cp-0", "b"), replica("cp-1", "c")
 	var same *sameIDError
 	for range rivalRounds - 1 {
-		for _, r := range []*registry{first, second, other} {
+		for _, r := range []*members{first, second, other} {
 			require.NoError(t, r.round(t.Context()))
 		}
 	}
@@ -92,7 +92,7 @@ func TestRegistry_TwoOfOneID(t *testing.T) {
 	earlier := first.replicaKey() // all replicas follow a key that was removed
 	_, err = etcd.Client().Delete(t.Context(), "/p/+replicas-key")
 	require.NoError(t, err)
-	for _, r := range []*registry{first, other} {
+	for _, r := range []*members{first, other} {
 		require.NoError(t, r.round(t.Context()))
 	}
 	require.NotEqual(t, earlier, first.replicaKey())

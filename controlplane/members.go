@@ -15,19 +15,19 @@ import (
 	"go.uber.org/zap"
 )
 
-// registration is a replica id and the address that its process advertises.
-type registration struct{ id, address string }
+// member is a replica ID and the address that its process advertises.
+type member struct{ id, address string }
 
-// registry keeps this replica's address in etcd under a lease, and knows those of the others. Agents are told them,
+// members keeps this replica's address in etcd under a lease, and knows those of the others. Agents are told them,
 // nothing is decided by them; and their versions, by which the states' rise.
-type registry struct {
+type members struct {
 	client   *clientv3.Client
 	prefix   string // of all replicas' keys, ends with a slash
 	replica  string
 	instance string // random, one per process
 	address  string
 	log      *zap.Logger
-	replicas atomic.Pointer[[]registration] // registered ones at other addresses
+	replicas atomic.Pointer[[]member] // registered ones at other addresses
 	versions *versions
 	key      *replicaKey
 	secrets  peerSecrets
@@ -53,102 +53,102 @@ func (e *sameIDError) Error() string {
 }
 
 // Replicas returns the addresses of the registered replicas, with this one's.
-func (r *registry) Replicas() []string {
-	addresses := []string{r.address}
-	for _, other := range r.others() {
+func (m *members) Replicas() []string {
+	addresses := []string{m.address}
+	for _, other := range m.others() {
 		addresses = append(addresses, other.address)
 	}
 	return addresses
 }
 
 // others returns the registered replicas at other addresses than this one's, as of the last answer of etcd.
-func (r *registry) others() []registration {
-	if known := r.replicas.Load(); known != nil {
+func (m *members) others() []member {
+	if known := m.replicas.Load(); known != nil {
 		return *known
 	}
 	return nil
 }
 
 // replicaKey returns the key by which the other replicas know this one, "" before etcd's first answer.
-func (r *registry) replicaKey() string { return r.key.get() }
+func (m *members) replicaKey() string { return m.key.get() }
 
 // run registers until ctx ends, then takes the registration back. Error: sameIDError.
-func (r *registry) run(ctx context.Context) error {
+func (m *members) run(ctx context.Context) error {
 	began := time.Now()
-	tick := time.NewTicker(readRegistry)
+	tick := time.NewTicker(readMembers)
 	defer tick.Stop()
-	known := sync.OnceFunc(func() { close(r.known) })
+	known := sync.OnceFunc(func() { close(m.known) })
 	failing, warned := false, false
 	for {
-		err := r.round(ctx)
+		err := m.round(ctx)
 		var same *sameIDError
 		switch {
 		case err == nil:
-			if away := r.health.succeeded(); away > 0 {
-				r.log.Info("etcd answers again", zap.Duration("away", away))
+			if away := m.health.succeeded(); away > 0 {
+				m.log.Info("etcd answers again", zap.Duration("away", away))
 			}
 			known()
 		case errors.As(err, &same):
-			return errors.Join(same, r.leave())
+			return errors.Join(same, m.leave())
 		case ctx.Err() == nil:
-			starting := r.health.failed(ctx, err)
+			starting := m.health.failed(ctx, err)
 			switch early := starting && time.Since(began) < startPatience; {
 			case early && !failing:
-				r.log.Info("waiting for etcd", zap.String("etcd", r.health.addresses()))
+				m.log.Info("waiting for etcd", zap.String("etcd", m.health.addresses()))
 			case !early && !warned:
-				r.log.Warn("etcd fails, and no virtual cluster has an owner without it", zap.Error(r.health.fault()))
+				m.log.Warn("etcd fails, and no virtual cluster has an owner without it", zap.Error(m.health.fault()))
 				warned = true
 			}
 		}
 		if failing = err != nil; failing {
-			r.rounds = 0 // a change of etcd's leader prolongs a dead predecessor's registration
+			m.rounds = 0 // a change of etcd's leader prolongs a dead predecessor's registration
 		}
 		warned = warned && failing
 		select {
 		case <-ctx.Done():
-			return r.leave()
+			return m.leave()
 		case <-tick.C:
 		}
 	}
 }
 
-func (r *registry) round(ctx context.Context) error {
-	if err := r.renew(ctx); err != nil {
+func (m *members) round(ctx context.Context) error {
+	if err := m.renew(ctx); err != nil {
 		return err
 	}
-	return errors.Join(r.read(ctx), r.versions.round(ctx))
+	return errors.Join(m.read(ctx), m.versions.round(ctx))
 }
 
 // renew keeps the lease alive, or registers anew.
-func (r *registry) renew(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readRegistry)
+func (m *members) renew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readMembers)
 	defer cancel()
-	if r.lease != 0 {
-		if _, err := r.client.KeepAliveOnce(ctx, r.lease); err == nil {
+	if m.lease != 0 {
+		if _, err := m.client.KeepAliveOnce(ctx, m.lease); err == nil {
 			return nil
 		}
 	}
-	r.lease = 0
-	granted, err := r.client.Grant(ctx, int64(registrationLife/time.Second))
+	m.lease = 0
+	granted, err := m.client.Grant(ctx, int64(memberLife/time.Second))
 	if err != nil {
 		return fmt.Errorf("lease for the replica's address: %w", err)
 	}
-	if _, err := r.client.Put(ctx, r.ids()+r.instance, r.address, clientv3.WithLease(granted.ID)); err != nil {
+	if _, err := m.client.Put(ctx, m.ids()+m.instance, m.address, clientv3.WithLease(granted.ID)); err != nil {
 		return fmt.Errorf("register the replica's address: %w", err)
 	}
-	r.lease = granted.ID
+	m.lease = granted.ID
 	return nil
 }
 
 // ids is where the keys of all processes with this replica's id begin. Each has a key of its own, so that none overwrites another.
-func (r *registry) ids() string { return r.prefix + r.replica + "/" }
+func (m *members) ids() string { return m.prefix + m.replica + "/" }
 
-func (r *registry) read(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readRegistry)
+func (m *members) read(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readMembers)
 	defer cancel()
-	secrets := r.secrets.all()
-	response, err := r.client.Txn(ctx).Then(append([]clientv3.Op{
-		clientv3.OpGet(r.prefix, clientv3.WithPrefix(), clientv3.WithSerializable()), clientv3.OpGet(r.key.name, clientv3.WithSerializable()),
+	secrets := m.secrets.all()
+	response, err := m.client.Txn(ctx).Then(append([]clientv3.Op{
+		clientv3.OpGet(m.prefix, clientv3.WithPrefix(), clientv3.WithSerializable()), clientv3.OpGet(m.key.name, clientv3.WithSerializable()),
 	}, secrets.reads()...)...).Commit()
 	if err != nil {
 		return fmt.Errorf("read the replicas' addresses: %w", err)
@@ -157,7 +157,7 @@ func (r *registry) read(ctx context.Context) error {
 	for _, kv := range response.Responses[1].GetResponseRange().Kvs {
 		key = string(kv.Value)
 	}
-	if err := r.key.learn(ctx, key); err != nil {
+	if err := m.key.learn(ctx, key); err != nil {
 		return err
 	}
 	if len(secrets) > 0 {
@@ -166,29 +166,29 @@ func (r *registry) read(ctx context.Context) error {
 		}
 	}
 	registered := response.Responses[0].GetResponseRange().Kvs
-	others := []registration{}
+	others := []member{}
 	for _, kv := range registered {
-		id, _, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), r.prefix), "/")
+		id, _, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), m.prefix), "/")
 		address := string(kv.Value)
-		if address != r.address && !slices.ContainsFunc(others, func(o registration) bool { return o.address == address }) {
-			others = append(others, registration{id, address})
+		if address != m.address && !slices.ContainsFunc(others, func(o member) bool { return o.address == address }) {
+			others = append(others, member{id, address})
 		}
 	}
-	r.replicas.Store(&others)
-	r.compareAddresses(registered)
-	return r.compare(registered)
+	m.replicas.Store(&others)
+	m.compareAddresses(registered)
+	return m.compare(registered)
 }
 
 // compare looks for a process that registered this replica's id earlier. That of a predecessor ends with its lease. Error:
 // sameIDError.
-func (r *registry) compare(registered []*mvccpb.KeyValue) error {
+func (m *members) compare(registered []*mvccpb.KeyValue) error {
 	var own, first *mvccpb.KeyValue // first of those with this id
 	for _, kv := range registered {
-		instance, same := strings.CutPrefix(string(kv.Key), r.ids())
+		instance, same := strings.CutPrefix(string(kv.Key), m.ids())
 		if !same || strings.Contains(instance, "/") {
 			continue
 		}
-		if instance == r.instance {
+		if instance == m.instance {
 			own = kv
 		}
 		if first == nil || kv.CreateRevision < first.CreateRevision {
@@ -196,42 +196,42 @@ func (r *registry) compare(registered []*mvccpb.KeyValue) error {
 		}
 	}
 	if own == nil || own == first {
-		r.rounds = 0
+		m.rounds = 0
 		return nil
 	}
-	if r.rounds++; r.rounds < rivalRounds {
+	if m.rounds++; m.rounds < rivalRounds {
 		return nil
 	}
-	return &sameIDError{id: r.replica, address: string(first.Value)}
+	return &sameIDError{id: m.replica, address: string(first.Value)}
 }
 
 // compareAddresses logs once if another replica advertises this one's address in rivalRounds rounds in a row, because a connection
 // may reach either of them. The registration of a dead predecessor with another id expires earlier.
-func (r *registry) compareAddresses(registered []*mvccpb.KeyValue) {
+func (m *members) compareAddresses(registered []*mvccpb.KeyValue) {
 	other := ""
 	for _, kv := range registered {
-		if id, _, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), r.prefix), "/"); string(kv.Value) == r.address && id != r.replica {
+		if id, _, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), m.prefix), "/"); string(kv.Value) == m.address && id != m.replica {
 			other = id
 		}
 	}
 	if other == "" {
-		r.shared = 0
+		m.shared = 0
 		return
 	}
-	if r.shared++; r.shared == rivalRounds {
-		r.log.Warn("another replica advertises the same address: set --advertise of each replica to its own",
-			zap.String("advertise", r.address), zap.String("other_replica", other))
+	if m.shared++; m.shared == rivalRounds {
+		m.log.Warn("another replica advertises the same address: set --advertise of each replica to its own",
+			zap.String("advertise", m.address), zap.String("other_replica", other))
 	}
 }
 
-func (r *registry) leave() error {
-	if r.lease == 0 {
+func (m *members) leave() error {
+	if m.lease == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), readRegistry)
+	ctx, cancel := context.WithTimeout(context.Background(), readMembers)
 	defer cancel()
-	if _, err := r.client.Revoke(ctx, r.lease); err != nil {
-		r.log.Info("replica's address is left to its lease", zap.Error(err))
+	if _, err := m.client.Revoke(ctx, m.lease); err != nil {
+		m.log.Info("replica's address is left to its lease", zap.Error(err))
 	}
 	return nil
 }
