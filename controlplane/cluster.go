@@ -124,7 +124,7 @@ func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 func (c *cluster) open(clusterID string) (*stored, error) {
 	metadataLog, err := etcdlog.Open(etcdlog.Config{
 		Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, ClusterID: clusterID,
-		Log: metalog.Config{Timing: c.cfg.Timing, Logger: explaining(c.log, c.members.health.explainRequest), Registerer: c.metrics},
+		Log: metalog.Config{Lease: c.members.lease, Timing: c.cfg.Timing, Logger: explaining(c.log, c.members.health.explainRequest), Registerer: c.metrics},
 	})
 	if err != nil {
 		return nil, err

@@ -142,8 +142,6 @@ type Config struct {
 const (
 	// stopGRPC is the time that calls in flight have when the replica stops. Streams end before.
 	stopGRPC = time.Second
-	// memberLife is the lease of the replica's address in etcd.
-	memberLife = 10 * time.Second
 	// readMembers is the interval of reading the other replicas' addresses.
 	readMembers = 2 * time.Second
 )

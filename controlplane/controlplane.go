@@ -23,6 +23,7 @@ import (
 	"github.com/freshet-io/freshet/internal/adminhttp"
 	"github.com/freshet-io/freshet/internal/advertise"
 	"github.com/freshet-io/freshet/internal/service"
+	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore/marker"
 	"github.com/freshet-io/freshet/objstore/open"
@@ -35,6 +36,7 @@ type ControlPlane struct {
 	socket   net.Listener
 	grpc     *grpc.Server
 	http     *adminhttp.Server
+	lease    *metalog.Lease
 	members  *members
 	clusters *clusters
 	answers  *session.Answers // of all clusters
@@ -88,9 +90,16 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	health := newEtcdHealth(c.cfg.Etcd, c.cfg.EtcdTLS)
+	c.lease, err = etcdlog.NewLease(c.cfg.Etcd, metalog.Config{
+		Timing: c.cfg.Timing, Logger: explaining(c.cfg.Log, health.explainRequest), Registerer: c.cfg.Registry,
+	})
+	if err != nil {
+		return err
+	}
 	c.members = &members{
 		client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+replicas/", replica: c.cfg.ReplicaID, instance: rand.Text(), address: c.cfg.Advertise,
-		log: c.cfg.Log, known: make(chan struct{}), health: newEtcdHealth(c.cfg.Etcd, c.cfg.EtcdTLS),
+		log: c.cfg.Log, known: make(chan struct{}), health: health, lease: c.lease, rivals: rivalRounds(c.cfg.Timing.Lease),
 		key: &replicaKey{client: c.cfg.Etcd, name: c.cfg.EtcdPrefix + "/+replicas-key", set: set},
 		versions: &versions{
 			client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+versions/",
@@ -265,6 +274,8 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		services = append(services, c.http.Service())
 	}
 	services = append(services,
+		// The lease stops after the virtual clusters have resigned and the replica has left.
+		service.Service{Name: "replica lease", Run: c.lease.Run},
 		service.Service{Name: "replica members", Run: c.members.run},
 		service.Service{Name: "other replicas", Run: c.statuses.peers.run},
 		// The start does not wait for the store: Ready, Warnings and logs name one that is away.

@@ -13,13 +13,15 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/metadata/metalog"
 )
 
 // member is a replica ID and the address that its process advertises.
 type member struct{ id, address string }
 
-// members keeps this replica's address in etcd under a lease, and knows those of the others. Agents are told them,
-// nothing is decided by them; and their versions, by which the states' rise.
+// members keeps this replica's address in etcd under the replica's lease, and reads the addresses of the other replicas, for agents and
+// operators. It keeps and reads the replicas' versions too, which bound the versions of the states.
 type members struct {
 	client   *clientv3.Client
 	prefix   string // of all replicas' keys, ends with a slash
@@ -33,17 +35,19 @@ type members struct {
 	secrets  peerSecrets
 	known    chan struct{} // closed when the others' versions were read for the first time
 	health   *etcdHealth
-	lease    clientv3.LeaseID // of this replica's key; 0: it is to be registered
-	rounds   int              // rounds in a row in which an earlier registration had this replica's id
-	shared   int              // rounds in a row in which another replica advertised this one's address
+	lease    *metalog.Lease // of this replica
+	under    *metalog.Grant // the grant that holds this replica's key, nil before the first registration
+	rivals   int            // rivalRounds of the lease's term
+	rounds   int            // rounds in a row in which an earlier registration had this replica's id
+	shared   int            // rounds in a row in which another replica advertised this one's address
 }
 
 // startPatience is the time after the start in which etcd may still be starting too.
 const startPatience = 10 * time.Second
 
-// rivalRounds is how many rounds the registration of a dead predecessor lasts at most: 30 s are its 10 s and two extensions by
-// etcd, which renews all leases when its leader changes.
-const rivalRounds = 15
+// rivalRounds returns one more than the rounds in which the key of a dead predecessor is seen at most: for its lease and two extensions
+// by etcd, which renews all leases when its leader changes.
+func rivalRounds(lease time.Duration) int { return int((3*lease+readMembers-1)/readMembers) + 1 }
 
 // sameIDError is returned to the replica that came second of two with one id.
 type sameIDError struct{ id, address string }
@@ -72,7 +76,7 @@ func (m *members) others() []member {
 // replicaKey returns the key by which the other replicas know this one, "" before etcd's first answer.
 func (m *members) replicaKey() string { return m.key.get() }
 
-// run registers until ctx ends, then takes the registration back. Error: sameIDError.
+// run keeps this replica registered until ctx ends, then leaves. Error: sameIDError.
 func (m *members) run(ctx context.Context) error {
 	began := time.Now()
 	tick := time.NewTicker(readMembers)
@@ -113,30 +117,24 @@ func (m *members) run(ctx context.Context) error {
 }
 
 func (m *members) round(ctx context.Context) error {
-	if err := m.renew(ctx); err != nil {
+	if err := m.register(ctx); err != nil {
 		return err
 	}
 	return errors.Join(m.read(ctx), m.versions.round(ctx))
 }
 
-// renew keeps the lease alive, or registers anew.
-func (m *members) renew(ctx context.Context) error {
+// register puts this replica's address under the replica's lease, once for each grant.
+func (m *members) register(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readMembers)
 	defer cancel()
-	if m.lease != 0 {
-		if _, err := m.client.KeepAliveOnce(ctx, m.lease); err == nil {
-			return nil
-		}
+	granted, err := m.lease.Granted(ctx)
+	if err != nil || granted == m.under {
+		return err
 	}
-	m.lease = 0
-	granted, err := m.client.Grant(ctx, int64(memberLife/time.Second))
-	if err != nil {
-		return fmt.Errorf("lease for the replica's address: %w", err)
-	}
-	if _, err := m.client.Put(ctx, m.ids()+m.instance, m.address, clientv3.WithLease(granted.ID)); err != nil {
+	if _, err := m.client.Put(ctx, m.ids()+m.instance, m.address, clientv3.WithLease(clientv3.LeaseID(granted.ID()))); err != nil {
 		return fmt.Errorf("register the replica's address: %w", err)
 	}
-	m.lease = granted.ID
+	m.under = granted
 	return nil
 }
 
@@ -199,13 +197,13 @@ func (m *members) compare(registered []*mvccpb.KeyValue) error {
 		m.rounds = 0
 		return nil
 	}
-	if m.rounds++; m.rounds < rivalRounds {
+	if m.rounds++; m.rounds < m.rivals {
 		return nil
 	}
 	return &sameIDError{id: m.replica, address: string(first.Value)}
 }
 
-// compareAddresses logs once if another replica advertises this one's address in rivalRounds rounds in a row, because a connection
+// compareAddresses logs once if another replica advertises this one's address in rivals rounds in a row, because a connection
 // may reach either of them. The registration of a dead predecessor with another id expires earlier.
 func (m *members) compareAddresses(registered []*mvccpb.KeyValue) {
 	other := ""
@@ -218,19 +216,20 @@ func (m *members) compareAddresses(registered []*mvccpb.KeyValue) {
 		m.shared = 0
 		return
 	}
-	if m.shared++; m.shared == rivalRounds {
+	if m.shared++; m.shared == m.rivals {
 		m.log.Warn("another replica advertises the same address: set --advertise of each replica to its own",
 			zap.String("advertise", m.address), zap.String("other_replica", other))
 	}
 }
 
+// leave removes this replica's key. If that fails, the end of the lease removes the key.
 func (m *members) leave() error {
-	if m.lease == 0 {
+	if m.under == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readMembers)
 	defer cancel()
-	if _, err := m.client.Revoke(ctx, m.lease); err != nil {
+	if _, err := m.client.Delete(ctx, m.ids()+m.instance); err != nil {
 		m.log.Info("replica's address is left to its lease", zap.Error(err))
 	}
 	return nil

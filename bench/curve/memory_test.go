@@ -28,6 +28,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/metadata/metalog/memlog"
 	"github.com/freshet-io/freshet/objstore/file"
 )
 
@@ -162,7 +163,10 @@ func startFilling(t *testing.T, bounds controlplane.Bounds, c memoryCase) *filli
 	t.Helper()
 	bucket, err := file.Open(t.TempDir())
 	require.NoError(t, err)
-	log, err := metalog.New(newFileStore(t), metalog.Config{})
+	lease, err := metalog.NewLease(memlog.New().Connect("a"), metalog.Config{})
+	require.NoError(t, err)
+	t.Cleanup(memlog.Start(lease))
+	log, err := metalog.New(newFileStore(t), metalog.Config{Lease: lease})
 	require.NoError(t, err)
 	f := &filling{t: t, registry: prometheus.NewRegistry(), memoryCase: c}
 	owned := make(chan struct{})

@@ -54,7 +54,7 @@ type Config struct {
 	Log *zap.Logger // default: none
 }
 
-// ApplyDefaults fills what is zero.
+// ApplyDefaults sets the fields that are zero.
 func (c *Config) ApplyDefaults() {
 	c.Duration = cmp.Or(c.Duration, 10*time.Minute)
 	c.Rate = cmp.Or(c.Rate, 16<<20)
@@ -80,9 +80,10 @@ type rig struct {
 	owner  *replica.Replica
 	warm   *replica.Replica
 	upkeep *etcdlog.Maintainer
+	leases []*metalog.Lease // of the owner and of the follower
 }
 
-// Run soaks and gives what was seen. An error means that something failed that never may: a replica or etcd stopped,
+// Run soaks and returns the samples. An error means that something failed that never may: a replica or etcd stopped,
 // the states diverged, a commit got a wrong answer. Whether sizes were acceptable is for the caller to judge.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	cfg.ApplyDefaults()
@@ -91,6 +92,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		return nil, err
 	}
 	defer r.etcd.Close()
+	defer r.runLeases()() // the replicas resign before
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
@@ -149,10 +151,29 @@ func newRig(ctx context.Context, cfg Config) (_ *rig, err error) {
 
 func (r *rig) etcdDir() string { return filepath.Join(r.cfg.Dir, "etcd") }
 
+// openLog returns the log of one replica, under a lease of this replica.
 func (r *rig) openLog() (metalog.Log, error) {
-	return etcdlog.Open(etcdlog.Config{
-		Client: r.etcd.Client(), ClusterID: virtualCluster, Log: metalog.Config{Logger: r.cfg.Log},
-	})
+	cfg := metalog.Config{Logger: r.cfg.Log}
+	lease, err := etcdlog.NewLease(r.etcd.Client(), cfg)
+	if err != nil {
+		return nil, err
+	}
+	r.leases = append(r.leases, lease)
+	cfg.Lease = lease
+	return etcdlog.Open(etcdlog.Config{Client: r.etcd.Client(), ClusterID: virtualCluster, Log: cfg})
+}
+
+// runLeases runs the leases until stop is called.
+func (r *rig) runLeases() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running errgroup.Group
+	for _, lease := range r.leases {
+		running.Go(func() error { return lease.Run(ctx) })
+	}
+	return func() {
+		cancel()
+		_ = running.Wait() // Run returns nil
+	}
 }
 
 func (r *rig) newReplica(name string, log metalog.Log) (*replica.Replica, error) {

@@ -64,6 +64,8 @@ const (
 
 // Config configures a log over a store.
 type Config struct {
+	// Lease is the replica's, shared by the logs of all virtual clusters. A log without a lease can be read, but not acquired.
+	Lease      *Lease
 	Timing     Timing
 	EntryBytes int                   // most payload of one entry; default DefaultEntryBytes, at most MaxEntryBytes
 	Logger     *zap.Logger           // default: none

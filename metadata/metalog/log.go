@@ -35,6 +35,12 @@ func (l *log) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
+	if v.Owned && l.cfg.Lease != nil && l.cfg.Lease.orphan(&v.Owner) {
+		if err := l.disown(ctx, "remove orphaned ownership key", v.Owner.Tenure); err != nil {
+			return Status{}, err
+		}
+		v.Owned = false
+	}
 	st := Status{Owned: v.Owned, Tail: v.Tail.Index}
 	if v.Owned {
 		st.Owner = Owner{Replica: v.Owner.Replica, Address: v.Owner.Address, Tenure: v.Owner.Tenure}
@@ -101,32 +107,47 @@ func (l *log) Acquire(ctx context.Context, c Candidate) (Tenure, error) {
 			return nil, err
 		}
 	}
-	// The fence counts from before the grant was sent: the lease cannot run out earlier than that plus its term.
-	sent := time.Now()
-	lease, err := read(ctx, l, "grant lease", func(ctx context.Context) (Lease, error) {
-		sent = time.Now()
-		return l.store.Grant(ctx, l.cfg.Timing.Lease)
-	})
+	g, err := l.granted(ctx)
 	if err != nil {
 		return nil, err
 	}
 	claim := OwnerRecord{Replica: c.Replica, Address: c.Address, Nonce: rand.Uint64()}
+	l.cfg.Lease.claim(claim.Nonce)
+	sent := time.Now()
 	owner, err := read(ctx, l, "claim ownership", func(ctx context.Context) (OwnerRecord, error) {
-		return l.store.Claim(ctx, lease, claim)
+		sent = time.Now()
+		return l.store.Claim(ctx, g.id, claim)
 	})
-	if err == nil && owner.Nonce != claim.Nonce {
+	switch {
+	case errors.Is(err, ErrLeaseGone):
+		g.lose(err)
+	case err != nil: // it may have taken effect
+		l.cfg.Lease.disclaim(claim.Nonce)
+		g.repeat("take back a claim", func(ctx context.Context) error { return l.takeBack(ctx, claim.Nonce) })
+		return nil, err
+	case owner.Nonce != claim.Nonce:
 		err = fmt.Errorf("%w: %s", ErrHeld, owner.Replica)
 	}
 	if err != nil {
-		l.revoke(ctx, lease)
+		l.cfg.Lease.disclaim(claim.Nonce)
 		return nil, err
 	}
-	return l.begin(ctx, lease, owner.Tenure, sent)
+	return l.begin(ctx, g, owner, sent)
 }
 
-// begin starts the tenure's renewals and reads where the log stands, which nobody else can change any more.
-func (l *log) begin(ctx context.Context, lease Lease, id int64, sent time.Time) (Tenure, error) {
-	t := newTenure(l, lease, id, sent)
+// granted waits for the replica's lease, for at most Timing.Read.
+func (l *log) granted(ctx context.Context) (*Grant, error) {
+	if l.cfg.Lease == nil {
+		return nil, errors.New("log was opened without a lease, for reading")
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timing.Read)
+	defer cancel()
+	return l.cfg.Lease.Granted(ctx)
+}
+
+// begin starts the tenure's watch and reads the log's tail, which no other replica can change any more.
+func (l *log) begin(ctx context.Context, g *Grant, owner OwnerRecord, sent time.Time) (Tenure, error) {
+	t := newTenure(l, g, owner, sent)
 	first, err := read(ctx, l, "read first entry", func(ctx context.Context) (r Record, err error) {
 		recs, tail, err := l.store.Range(ctx, 1, 1)
 		if err != nil || len(recs) == 0 {
@@ -150,30 +171,34 @@ func (l *log) begin(ctx context.Context, lease Lease, id int64, sent time.Time) 
 	}
 	t.trimmed.Store(first.before())
 	t.total.Store(t.tail.Total)
-	l.cfg.Logger.Info("acquired ownership", zap.Int64("tenure", id), zap.Uint64("tail", t.began),
+	l.cfg.Logger.Info("acquired ownership", zap.Int64("tenure", t.id), zap.Uint64("tail", t.began),
 		zap.Int64("log_bytes", t.Bytes()))
 	return t, nil
 }
 
-// evict removes the ownership key that this replica's former self left behind.
+// evict removes the ownership key that an earlier process of this replica left behind.
 func (l *log) evict(ctx context.Context, replica string) error {
 	v, err := read(ctx, l, "read owner", l.store.View)
 	if err != nil || !v.Owned || v.Owner.Replica != replica {
 		return err
 	}
-	_, err = read(ctx, l, "remove own ownership key", func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, l.store.Evict(ctx, v.Owner.Tenure)
+	return l.disown(ctx, "remove own ownership key", v.Owner.Tenure)
+}
+
+func (l *log) disown(ctx context.Context, what string, tenure int64) error {
+	_, err := read(ctx, l, what, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, l.store.Disown(ctx, tenure)
 	})
 	return err
 }
 
-// revoke gives back a lease that no tenure uses, best effort: it runs out by itself.
-func (l *log) revoke(ctx context.Context, lease Lease) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.cfg.Timing.Attempt)
-	defer cancel()
-	if err := l.store.Revoke(ctx, lease); err != nil {
-		l.cfg.Logger.Debug("lease not revoked", zap.Error(err))
+// takeBack removes the ownership key of a claim whose caller has given up.
+func (l *log) takeBack(ctx context.Context, nonce uint64) error {
+	v, err := l.store.View(ctx)
+	if err != nil || !v.Owned || v.Owner.Nonce != nonce {
+		return err
 	}
+	return l.store.Disown(ctx, v.Owner.Tenure)
 }
 
 // Back-off between attempts at the store.

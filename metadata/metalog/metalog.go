@@ -85,9 +85,9 @@ type Log interface {
 	// Status tells the current owner and the tail, read linearizably. Errors: ErrUnavailable, ErrCorrupt.
 	Status(ctx context.Context) (Status, error)
 
-	// Acquire makes the candidate the owner if nobody is, else returns ErrHeld. The tenure's lease is renewed in the
-	// background until Resign or until it is lost. The tail that Tenure.Tail gives was read linearizably after
-	// acquiring. The caller resigns when done, or leaks the renewals.
+	// Acquire makes the candidate the owner if there is none, else returns ErrHeld. The tenure is under Config.Lease. If the replica has
+	// no lease at the moment, Acquire waits for one. The tail that Tenure.Tail returns was read linearizably after
+	// acquiring. The caller resigns when done, or the tenure lasts as long as the lease.
 	Acquire(ctx context.Context, c Candidate) (Tenure, error)
 
 	// Read gives entries from index from (>= 1) on, in order and without gaps, at most about maxBytes of payload (at
@@ -110,8 +110,9 @@ type Tenure interface {
 	// Tail is the last index of the log when the tenure began.
 	Tail() uint64
 
-	// Valid tells whether the fence still stands: less than the self-fence time went by, on the monotonic clock,
-	// since the last successful renewal was sent. Read state first, then check Valid, then answer (I9).
+	// Valid reports whether the fence still stands: less than the self-fence time went by, on the monotonic clock, since the last
+	// successful renewal of the lease and the last successful read of the ownership key were sent. Read state first, then check Valid,
+	// then answer (I9).
 	Valid() bool
 
 	// Lost is closed when the tenure is over, resigned or lost.
@@ -136,7 +137,7 @@ type Tenure interface {
 	// Trim deletes entries up to and including index, if this tenure still stands, and lets the store reclaim space.
 	Trim(ctx context.Context, index uint64) error
 
-	// Resign gives ownership up at once, so that another replica need not wait for the lease. Valid is false from
-	// the call's beginning on. An error means that the lease may have to run out.
+	// Resign gives ownership up at once. Valid is false from the call's beginning on. After an error the removal of the ownership key is
+	// repeated in the background, until it succeeds or the replica's lease ends.
 	Resign(ctx context.Context) error
 }

@@ -10,11 +10,10 @@ type metrics struct {
 	appendSeconds  prometheus.Histogram
 	appendedBytes  prometheus.Counter
 	failedAttempts prometheus.Counter
-	failedRenewals prometheus.Counter
 	tenuresLost    prometheus.Counter
 }
 
-// newMetrics registers the metrics, or takes those that another log of this process registered before: the logs of
+// newMetrics registers the metrics, or reuses the metrics of an earlier log of this process: the logs of
 // all virtual clusters count together.
 func newMetrics(reg prometheus.Registerer) *metrics {
 	return &metrics{
@@ -31,13 +30,33 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "freshet_metalog_failed_attempts_total",
 			Help: "Requests to the metadata log's store that failed or were not answered in time.",
 		})),
-		failedRenewals: register(reg, prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "freshet_metalog_failed_renewals_total",
-			Help: "Renewals of an ownership lease that failed or were not answered in time.",
-		})),
 		tenuresLost: register(reg, prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "freshet_metalog_tenures_lost_total",
 			Help: "Tenures that ended without being resigned.",
+		})),
+	}
+}
+
+// leaseMetrics are those of a replica's lease.
+type leaseMetrics struct {
+	renewals prometheus.Counter
+	failed   prometheus.Counter
+	lost     prometheus.Counter
+}
+
+func newLeaseMetrics(reg prometheus.Registerer) *leaseMetrics {
+	return &leaseMetrics{
+		renewals: register(reg, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "freshet_metalog_renewals_total",
+			Help: "Renewals of the replica's lease in the metadata log's store that succeeded. One lease holds the ownership of all virtual clusters.",
+		})),
+		failed: register(reg, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "freshet_metalog_failed_renewals_total",
+			Help: "Renewals of the replica's lease that failed or were not answered in time.",
+		})),
+		lost: register(reg, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "freshet_metalog_leases_lost_total",
+			Help: "Leases of the replica that ended while it ran. Each ends the tenures of all virtual clusters that the replica owns.",
 		})),
 	}
 }

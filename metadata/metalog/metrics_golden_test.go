@@ -9,5 +9,6 @@ import (
 func TestMetrics_Golden(t *testing.T) {
 	r := metrictest.NewRegistry()
 	newMetrics(r)
+	newLeaseMetrics(r)
 	r.Golden(t)
 }

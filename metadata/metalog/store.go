@@ -6,22 +6,36 @@ import (
 	"time"
 )
 
-// ErrLeaseGone is what a Store says of a lease that ran out or was revoked, and of an ownership key that is no longer
+// ErrLeaseGone is returned by a Store for a lease that ran out or was revoked, and for an ownership key that is no longer
 // the tenure's.
 var ErrLeaseGone = errors.New("lease is gone")
 
-// ErrMoved is what a Store says of pointers to snapshots that were set since they were read.
+// ErrMoved is returned by a Store if the pointers to snapshots were set after they were read.
 var ErrMoved = errors.New("snapshot pointers were set meanwhile")
 
-// Lease names a lease in the store.
-type Lease int64
+// LeaseID names a lease in the store.
+type LeaseID int64
 
-// OwnerRecord is the value of the ownership key. Nonce tells one's own claim from anybody else's.
+// LeaseStore has the leases of a store. Every method is one attempt, as in Store.
+type LeaseStore interface {
+	// Grant makes a lease.
+	Grant(ctx context.Context, ttl time.Duration) (LeaseID, error)
+
+	// Renew renews the lease. Error: ErrLeaseGone.
+	Renew(ctx context.Context, lease LeaseID) error
+
+	// Revoke ends the lease and removes all keys under it. A lease that is gone is no error.
+	Revoke(ctx context.Context, lease LeaseID) error
+}
+
+// OwnerRecord is the value of the ownership key. Nonce identifies the claim.
 type OwnerRecord struct {
 	Replica string `json:"replica"`
 	Address string `json:"address"`
 	Nonce   uint64 `json:"nonce,string"`
 	Tenure  int64  `json:"-"` // the key's create revision
+	// Lease is the key's lease.
+	Lease LeaseID `json:"-"`
 }
 
 // Tail is the value of the tail key: the last index, and the payload bytes ever appended up to it.
@@ -61,21 +75,15 @@ type Store interface {
 	// View reads owner and tail.
 	View(ctx context.Context) (View, error)
 
-	// Grant makes a lease.
-	Grant(ctx context.Context, ttl time.Duration) (Lease, error)
-
 	// Claim creates the ownership key under the lease if there is none, and returns the owner as it stands now:
-	// the claim's own record (same nonce), or somebody else's.
-	Claim(ctx context.Context, lease Lease, claim OwnerRecord) (OwnerRecord, error)
+	// the claim's own record (same nonce), or another replica's. Error: ErrLeaseGone.
+	Claim(ctx context.Context, lease LeaseID, claim OwnerRecord) (OwnerRecord, error)
 
-	// Renew renews the lease, then checks that the ownership key is the tenure's. ErrLeaseGone if either is not so.
-	Renew(ctx context.Context, lease Lease, tenure int64) error
+	// Holds reads the ownership key. ErrLeaseGone if the key is not the tenure's.
+	Holds(ctx context.Context, tenure int64) error
 
-	// Revoke ends the lease and with it the ownership key. A lease that is gone is no error.
-	Revoke(ctx context.Context, lease Lease) error
-
-	// Evict removes the ownership key of the tenure, if it is still that one, and its lease.
-	Evict(ctx context.Context, tenure int64) error
+	// Disown removes the ownership key if it is the tenure's. The lease stays, since other keys share it. A key that is gone is no error.
+	Disown(ctx context.Context, tenure int64) error
 
 	// Append, if the owner's tenure and the tail are as given, puts the record and the new tail: ok. Otherwise it
 	// gives what stands at the record's index, nil if nothing.

@@ -9,23 +9,22 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-
-	"github.com/freshet-io/freshet/internal/wait"
 )
 
-// tenure is one time as owner. Its renewals run in one goroutine; the fence is a time that this goroutine moves on
-// and everybody reads.
+// tenure is one time as owner, under one grant of the replica's lease. It is valid while the grant stands and its ownership key was seen
+// lately: watch reads the key and moves the tenure's own fence.
 type tenure struct {
 	log   *log
-	lease Lease
+	grant *Grant
 	id    int64
+	nonce uint64 // of the claim
 	began uint64 // tail when the tenure began
 
-	base   time.Time    // carries the monotonic clock that fence counts on
-	fence  atomic.Int64 // ns after base at which the fence falls
-	ctx    context.Context
-	end    context.CancelCauseFunc // ends the tenure; the cause is why
-	renews sync.WaitGroup
+	seen    fence // of the ownership key
+	ctx     context.Context
+	end     context.CancelCauseFunc // ends the tenure with its cause
+	over    sync.Once               // for end: a tenure is lost or resigned, not both
+	watches sync.WaitGroup
 
 	// The appending goroutine's.
 	tail   Tail
@@ -38,11 +37,12 @@ type tenure struct {
 	first  uint64 // index of the first entry not trimmed; guarded by trimMu
 }
 
-func newTenure(l *log, lease Lease, id int64, sent time.Time) *tenure {
-	t := &tenure{log: l, lease: lease, id: id, base: sent}
-	t.fence.Store(int64(l.cfg.Timing.SelfFence))
-	t.ctx, t.end = context.WithCancelCause(context.Background())
-	t.renews.Go(t.renew)
+// newTenure starts a tenure. Its claim was sent at sent.
+func newTenure(l *log, g *Grant, owner OwnerRecord, sent time.Time) *tenure {
+	t := &tenure{log: l, grant: g, id: owner.Tenure, nonce: owner.Nonce}
+	t.seen.init(sent, &l.cfg.Timing)
+	t.ctx, t.end = context.WithCancelCause(g.ctx)
+	t.watches.Go(t.watch)
 	return t
 }
 
@@ -52,67 +52,45 @@ func (t *tenure) Lost() <-chan struct{} { return t.ctx.Done() }
 func (t *tenure) Bytes() int64          { return t.total.Load() - t.trimmed.Load() }
 func (t *tenure) Total() int64          { return t.total.Load() }
 
-func (t *tenure) Valid() bool {
-	return t.ctx.Err() == nil && int64(time.Since(t.base)) < t.fence.Load()
-}
+func (t *tenure) Valid() bool { return t.ctx.Err() == nil && t.grant.stands() && t.seen.stands() }
 
-// fenceLeft is how long the fence still stands.
-func (t *tenure) fenceLeft() time.Duration {
-	return time.Duration(t.fence.Load()) - time.Since(t.base)
-}
-
-// renew moves the fence on until the tenure ends. A failed renewal is repeated soon; the fence falls when none
-// succeeded for the self-fence time, and does not rise again.
-func (t *tenure) renew() {
-	timing := &t.log.cfg.Timing
-	next := timing.Renew
-	for t.pause(next) {
-		sent := time.Now()
-		_, err := attempt(t.ctx, min(timing.Attempt, max(t.fenceLeft(), 0)), func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, t.log.store.Renew(ctx, t.lease, t.id)
-		})
-		switch {
-		case t.ctx.Err() != nil:
-			return
-		case errors.Is(err, ErrLeaseGone):
-			t.lose("lease or ownership key is gone", err)
-			return
-		case t.fenceLeft() <= 0:
-			t.lose("no renewal succeeded in time", err)
-			return
-		case err != nil:
-			t.log.metrics.failedRenewals.Inc()
-			t.log.cfg.Logger.Warn("ownership not renewed", zap.Int64("tenure", t.id),
-				zap.Duration("fence_left", t.fenceLeft()), zap.Error(err))
-			next = timing.Renew / 5
-		default:
-			t.fence.Store(int64(sent.Sub(t.base) + timing.SelfFence))
-			next = timing.Renew
-		}
-	}
-}
-
-// pause waits for d, but not past the fence. It is false when the tenure has ended.
-func (t *tenure) pause(d time.Duration) bool {
-	return wait.For(t.ctx, min(d, max(t.fenceLeft(), 0))) == nil
-}
-
-// lose ends the tenure against its will.
-func (t *tenure) lose(reason string, err error) {
-	if t.ctx.Err() != nil {
-		return
-	}
-	t.end(fmt.Errorf("%w: %s", ErrFenced, reason))
-	t.log.metrics.tenuresLost.Inc()
-	t.log.cfg.Logger.Warn("lost ownership", zap.Int64("tenure", t.id), zap.String("reason", reason), zap.Error(err))
-}
-
-func (t *tenure) Resign(ctx context.Context) error {
-	t.end(fmt.Errorf("%w: resigned", ErrFenced))
-	t.renews.Wait()
-	_, err := read(ctx, t.log, "resign", func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, t.log.store.Revoke(ctx, t.lease)
+// watch reads the ownership key until the tenure ends: a key that was removed ends the tenure, though the lease lives.
+func (t *tenure) watch() {
+	err := t.seen.keep(t.ctx, &t.log.cfg.Timing, func(ctx context.Context) error {
+		return t.log.store.Holds(ctx, t.id)
+	}, func(err error) {
+		t.log.metrics.failedAttempts.Inc()
+		t.log.cfg.Logger.Warn("ownership key not read", zap.Int64("tenure", t.id), zap.Duration("fence_left", t.seen.left()), zap.Error(err))
 	})
+	switch {
+	case err == nil && t.grant.ctx.Err() != nil:
+		t.lose("the replica's lease has ended", context.Cause(t.grant.ctx))
+	case errors.Is(err, ErrLeaseGone):
+		t.lose("ownership key is gone", err)
+	case err != nil:
+		t.lose("the ownership key was not read in time", err)
+	}
+}
+
+// lose ends a tenure that was not resigned.
+func (t *tenure) lose(reason string, err error) {
+	t.over.Do(func() {
+		t.end(fmt.Errorf("%w: %s", ErrFenced, reason))
+		t.log.metrics.tenuresLost.Inc()
+		t.log.cfg.Logger.Warn("lost ownership", zap.Int64("tenure", t.id), zap.String("reason", reason), zap.Error(err))
+	})
+}
+
+// Resign removes the ownership key. The lease stays, since the replica's other tenures share it. So a removal that fails is repeated in the
+// background: while the replica lives, nothing else would remove the key.
+func (t *tenure) Resign(ctx context.Context) error {
+	t.over.Do(func() { t.end(fmt.Errorf("%w: resigned", ErrFenced)) })
+	t.watches.Wait()
+	t.log.cfg.Lease.disclaim(t.nonce)
+	err := t.log.disown(ctx, "resign", t.id)
+	if err != nil {
+		t.grant.repeat("resign", func(ctx context.Context) error { return t.log.store.Disown(ctx, t.id) })
+	}
 	return err
 }
 
@@ -128,7 +106,7 @@ func (t *tenure) SetSnapshots(ctx context.Context, refs []SnapshotRef) error {
 	})
 }
 
-// Trim deletes in chunks, so that no single transaction holds up appends, then counts anew what is left.
+// Trim deletes in chunks, so that no single transaction holds up appends, then counts the remaining entries anew.
 func (t *tenure) Trim(ctx context.Context, index uint64) error {
 	t.trimMu.Lock()
 	defer t.trimMu.Unlock()

@@ -1,7 +1,7 @@
 // Package etcdlog is the metadata log over etcd: the transactions of metalog.Store, and the upkeep of the etcd
 // cluster they run on (Maintainer). Keys, all under <prefix>/<cluster id>/:
 //
-//	owner      JSON of metalog.OwnerRecord, under the owner's lease; its create revision is the tenure
+//	owner      JSON of metalog.OwnerRecord, under the lease of the owner's process; its create revision is the tenure
 //	tail       index and total of the last entry (metalog.EncodeTail); absent while the log is empty
 //	log/<i>    entry i, 16 hex digits (metalog.EncodeRecord)
 //	snapshots  JSON list of metalog.SnapshotRef, newest first, at most two
@@ -13,10 +13,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/freshet-io/freshet/metadata/id"
@@ -101,16 +99,8 @@ func (s *store) View(ctx context.Context) (metalog.View, error) {
 	return v, err
 }
 
-func (s *store) Grant(ctx context.Context, ttl time.Duration) (metalog.Lease, error) {
-	resp, err := s.client.Grant(ctx, int64(ttl/time.Second))
-	if err != nil {
-		return 0, err
-	}
-	return metalog.Lease(resp.ID), nil
-}
-
 func (s *store) Claim(
-	ctx context.Context, lease metalog.Lease, claim metalog.OwnerRecord,
+	ctx context.Context, lease metalog.LeaseID, claim metalog.OwnerRecord,
 ) (metalog.OwnerRecord, error) {
 	value, err := json.Marshal(claim)
 	if err != nil {
@@ -125,17 +115,13 @@ func (s *store) Claim(
 		return metalog.OwnerRecord{}, leaseError(err)
 	}
 	if resp.Succeeded {
-		claim.Tenure = resp.Header.Revision
+		claim.Tenure, claim.Lease = resp.Header.Revision, lease
 		return claim, nil
 	}
 	return decodeOwner(resp.Responses[0].GetResponseRange().Kvs[0])
 }
 
-// Renew asks for the key after the lease: the key alone makes an owner, and somebody may have removed it.
-func (s *store) Renew(ctx context.Context, lease metalog.Lease, tenure int64) error {
-	if _, err := s.client.KeepAliveOnce(ctx, clientv3.LeaseID(lease)); err != nil {
-		return leaseError(err)
-	}
+func (s *store) Holds(ctx context.Context, tenure int64) error {
 	resp, err := s.client.Get(ctx, s.keys.owner, clientv3.WithKeysOnly())
 	if err != nil {
 		return err
@@ -146,21 +132,9 @@ func (s *store) Renew(ctx context.Context, lease metalog.Lease, tenure int64) er
 	return nil
 }
 
-func (s *store) Revoke(ctx context.Context, lease metalog.Lease) error {
-	_, err := s.client.Revoke(ctx, clientv3.LeaseID(lease))
-	if err = leaseError(err); errors.Is(err, metalog.ErrLeaseGone) {
-		return nil
-	}
+func (s *store) Disown(ctx context.Context, tenure int64) error {
+	_, err := s.client.Txn(ctx).If(s.owns(tenure)).Then(clientv3.OpDelete(s.keys.owner)).Commit()
 	return err
-}
-
-// Evict revokes the lease, which removes the key with it; the lease is that tenure's alone.
-func (s *store) Evict(ctx context.Context, tenure int64) error {
-	resp, err := s.client.Get(ctx, s.keys.owner)
-	if err != nil || len(resp.Kvs) == 0 || resp.Kvs[0].CreateRevision != tenure {
-		return err
-	}
-	return s.Revoke(ctx, metalog.Lease(resp.Kvs[0].Lease))
 }
 
 func (s *store) owns(tenure int64) clientv3.Cmp {
@@ -270,7 +244,7 @@ func decodeOwner(kv *mvccpb.KeyValue) (metalog.OwnerRecord, error) {
 	if kv.Lease == 0 {
 		return o, fmt.Errorf("ownership key without a lease, remove it (etcdctl del %s)", kv.Key)
 	}
-	o.Tenure = kv.CreateRevision
+	o.Tenure, o.Lease = kv.CreateRevision, metalog.LeaseID(kv.Lease)
 	return o, nil
 }
 
@@ -304,12 +278,4 @@ func (s *store) decodeEntry(kv *mvccpb.KeyValue) (metalog.Record, error) {
 		return rec, fmt.Errorf("%s: %w", kv.Key, err)
 	}
 	return rec, nil
-}
-
-// leaseError maps etcd's "lease not found".
-func leaseError(err error) error {
-	if isEtcdError(err, rpctypes.ErrLeaseNotFound) {
-		return fmt.Errorf("%w: %w", metalog.ErrLeaseGone, err)
-	}
-	return err
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
+	"github.com/freshet-io/freshet/metadata/metalog/memlog"
 	"github.com/freshet-io/freshet/metadata/metalog/metalogtest"
 )
 
@@ -51,22 +52,35 @@ func startEtcd(t *testing.T, adjust func(*embed.Config)) *clientv3.Client {
 	return client
 }
 
+// openLog opens a log under a lease of its own, unless cfg has one.
 func openLog(t *testing.T, client *clientv3.Client, cluster string, cfg metalog.Config) metalog.Log {
 	t.Helper()
+	if cfg.Lease == nil {
+		cfg.Lease = runLease(t, client, cfg)
+	}
 	l, err := etcdlog.Open(etcdlog.Config{Client: client, ClusterID: cluster, Log: cfg})
 	require.NoError(t, err)
 	return l
 }
 
+// runLease runs a lease until the test ends.
+func runLease(t *testing.T, client *clientv3.Client, cfg metalog.Config) *metalog.Lease {
+	t.Helper()
+	lease, err := etcdlog.NewLease(client, cfg)
+	require.NoError(t, err)
+	t.Cleanup(memlog.Start(lease))
+	return lease
+}
+
 func TestStore_Contract(t *testing.T) {
 	client := startEtcd(t, nil)
 	var clusters atomic.Int64
-	metalogtest.Run(t, func(*testing.T) metalogtest.Open {
-		cluster := fmt.Sprintf("vc-%d", clusters.Add(1))
-		return func(t *testing.T, cfg metalog.Config) metalog.Log {
+	metalogtest.Run(t, func(*testing.T) metalogtest.Store {
+		n := clusters.Add(1)
+		return metalogtest.Store{Leases: etcdlog.Leases(client), Open: func(t *testing.T, cluster string, cfg metalog.Config) metalog.Log {
 			t.Helper()
-			return openLog(t, client, cluster, cfg)
-		}
+			return openLog(t, client, fmt.Sprintf("vc-%s-%d", cluster, n), cfg)
+		}}
 	})
 }
 

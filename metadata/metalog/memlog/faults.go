@@ -10,14 +10,15 @@ import (
 // OpKind is what a request asks of the store.
 type OpKind string
 
-// The kinds of requests, one per method of metalog.Store.
+// The kinds of requests, one per method of metalog.Store and metalog.LeaseStore.
 const (
 	OpView         OpKind = "view"
 	OpGrant        OpKind = "grant"
 	OpClaim        OpKind = "claim"
 	OpRenew        OpKind = "renew"
 	OpRevoke       OpKind = "revoke"
-	OpEvict        OpKind = "evict"
+	OpHolds        OpKind = "holds"
+	OpDisown       OpKind = "disown"
 	OpAppend       OpKind = "append"
 	OpRange        OpKind = "range"
 	OpDelete       OpKind = "delete"
@@ -50,7 +51,7 @@ const (
 // ErrLost is what a replica gets when a request or its answer was lost.
 var ErrLost = errors.New("no answer from the store in memory")
 
-// Replica is one replica's way to the store, with its faults. It implements metalog.Store.
+// Replica is one replica's way to the store, with its faults. It implements metalog.Store and metalog.LeaseStore.
 type Replica struct {
 	store *Store
 	name  string

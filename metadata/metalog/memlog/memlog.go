@@ -16,16 +16,20 @@ import (
 // Store is one virtual cluster's log in memory. Replicas reach it through Connect.
 type Store struct {
 	mu struct {
-		sync.Mutex
+		*server
 		revision  int64
 		owner     *metalog.OwnerRecord
-		lease     metalog.Lease // of the ownership key
-		leases    map[metalog.Lease]*lease
-		lastLease metalog.Lease
 		tail      metalog.Tail
 		log       map[uint64][]byte // encoded records
 		snapshots metalog.Pointers
 	}
+}
+
+// server has the leases of all logs in one memory. Its mutex guards these logs too.
+type server struct {
+	sync.Mutex
+	leases    map[metalog.LeaseID]*lease
+	lastLease metalog.LeaseID
 }
 
 type lease struct {
@@ -33,10 +37,15 @@ type lease struct {
 	deadline time.Time
 }
 
-// New gives an empty log.
-func New() *Store {
+// New returns an empty log.
+func New() *Store { return on(&server{leases: map[metalog.LeaseID]*lease{}}) }
+
+// Another returns the empty log of another virtual cluster. A lease holds the ownership of both logs.
+func (s *Store) Another() *Store { return on(s.mu.server) }
+
+func on(srv *server) *Store {
 	s := &Store{}
-	s.mu.leases = map[metalog.Lease]*lease{}
+	s.mu.server = srv
 	s.mu.log = map[uint64][]byte{}
 	return s
 }
@@ -89,7 +98,7 @@ func (s *Store) expire() {
 			delete(s.mu.leases, id)
 		}
 	}
-	if s.mu.owner != nil && s.mu.leases[s.mu.lease] == nil {
+	if s.mu.owner != nil && s.mu.leases[s.mu.owner.Lease] == nil {
 		s.mu.owner = nil
 	}
 }
@@ -102,33 +111,30 @@ func (s *Store) view() metalog.View {
 	return v
 }
 
-func (s *Store) grant(ttl time.Duration) metalog.Lease {
+func (s *Store) grant(ttl time.Duration) metalog.LeaseID {
 	s.mu.lastLease++
 	s.mu.leases[s.mu.lastLease] = &lease{ttl: ttl, deadline: time.Now().Add(ttl)}
 	return s.mu.lastLease
 }
 
-func (s *Store) claim(id metalog.Lease, claim metalog.OwnerRecord) (metalog.OwnerRecord, error) {
+func (s *Store) claim(id metalog.LeaseID, claim metalog.OwnerRecord) (metalog.OwnerRecord, error) {
 	if s.mu.owner == nil {
 		if s.mu.leases[id] == nil {
 			return metalog.OwnerRecord{}, metalog.ErrLeaseGone
 		}
 		s.mu.revision++
-		claim.Tenure = s.mu.revision
-		s.mu.owner, s.mu.lease = &claim, id
+		claim.Tenure, claim.Lease = s.mu.revision, id
+		s.mu.owner = &claim
 	}
 	return *s.mu.owner, nil
 }
 
-func (s *Store) renew(id metalog.Lease, tenure int64) error {
+func (s *Store) renew(id metalog.LeaseID) error {
 	l := s.mu.leases[id]
 	if l == nil {
 		return metalog.ErrLeaseGone
 	}
 	l.deadline = time.Now().Add(l.ttl)
-	if !s.owns(tenure) {
-		return metalog.ErrLeaseGone
-	}
 	return nil
 }
 
@@ -165,44 +171,50 @@ func (s *Store) records(from uint64, limit int) ([]metalog.Record, error) {
 	return recs, nil
 }
 
-// Open connects a replica and gives its log.
+// Open connects a replica and returns its log. If cfg has no lease, every tenure of the log gets a lease of its own, which Resign ends.
 func (s *Store) Open(replica string, cfg metalog.Config) (metalog.Log, *Replica, error) {
 	r := s.Connect(replica)
 	l, err := metalog.New(r, cfg)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open log in memory: %w", err)
 	}
+	if cfg.Lease == nil {
+		l = Lone(l, r, r, cfg)
+	}
 	return l, r, nil
 }
 
-// Connect gives one replica's way to the store.
+// Connect returns one replica's way to the store.
 func (s *Store) Connect(replica string) *Replica { return &Replica{store: s, name: replica} }
 
-var _ metalog.Store = (*Replica)(nil)
+var (
+	_ metalog.Store      = (*Replica)(nil)
+	_ metalog.LeaseStore = (*Replica)(nil)
+)
 
 // View implements metalog.Store.
 func (r *Replica) View(ctx context.Context) (metalog.View, error) {
 	return do(ctx, r, Op{Kind: OpView}, func() (metalog.View, error) { return r.store.view(), nil })
 }
 
-// Grant implements metalog.Store.
-func (r *Replica) Grant(ctx context.Context, ttl time.Duration) (metalog.Lease, error) {
-	return do(ctx, r, Op{Kind: OpGrant}, func() (metalog.Lease, error) { return r.store.grant(ttl), nil })
+// Grant implements metalog.LeaseStore.
+func (r *Replica) Grant(ctx context.Context, ttl time.Duration) (metalog.LeaseID, error) {
+	return do(ctx, r, Op{Kind: OpGrant}, func() (metalog.LeaseID, error) { return r.store.grant(ttl), nil })
 }
 
 // Claim implements metalog.Store.
-func (r *Replica) Claim(ctx context.Context, l metalog.Lease, c metalog.OwnerRecord) (metalog.OwnerRecord, error) {
+func (r *Replica) Claim(ctx context.Context, l metalog.LeaseID, c metalog.OwnerRecord) (metalog.OwnerRecord, error) {
 	return do(ctx, r, Op{Kind: OpClaim}, func() (metalog.OwnerRecord, error) { return r.store.claim(l, c) })
 }
 
-// Renew implements metalog.Store.
-func (r *Replica) Renew(ctx context.Context, l metalog.Lease, tenure int64) error {
-	_, err := do(ctx, r, Op{Kind: OpRenew}, func() (struct{}, error) { return struct{}{}, r.store.renew(l, tenure) })
+// Renew implements metalog.LeaseStore.
+func (r *Replica) Renew(ctx context.Context, l metalog.LeaseID) error {
+	_, err := do(ctx, r, Op{Kind: OpRenew}, func() (struct{}, error) { return struct{}{}, r.store.renew(l) })
 	return err
 }
 
-// Revoke implements metalog.Store.
-func (r *Replica) Revoke(ctx context.Context, l metalog.Lease) error {
+// Revoke implements metalog.LeaseStore.
+func (r *Replica) Revoke(ctx context.Context, l metalog.LeaseID) error {
 	_, err := do(ctx, r, Op{Kind: OpRevoke}, func() (struct{}, error) {
 		delete(r.store.mu.leases, l)
 		r.store.expire()
@@ -211,11 +223,21 @@ func (r *Replica) Revoke(ctx context.Context, l metalog.Lease) error {
 	return err
 }
 
-// Evict implements metalog.Store.
-func (r *Replica) Evict(ctx context.Context, tenure int64) error {
-	_, err := do(ctx, r, Op{Kind: OpEvict}, func() (struct{}, error) {
+// Holds implements metalog.Store.
+func (r *Replica) Holds(ctx context.Context, tenure int64) error {
+	_, err := do(ctx, r, Op{Kind: OpHolds}, func() (struct{}, error) {
+		if !r.store.owns(tenure) {
+			return struct{}{}, metalog.ErrLeaseGone
+		}
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// Disown implements metalog.Store.
+func (r *Replica) Disown(ctx context.Context, tenure int64) error {
+	_, err := do(ctx, r, Op{Kind: OpDisown}, func() (struct{}, error) {
 		if r.store.owns(tenure) {
-			delete(r.store.mu.leases, r.store.mu.lease)
 			r.store.mu.owner = nil
 		}
 		return struct{}{}, nil

@@ -14,13 +14,14 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestStore_Contract(t *testing.T) {
-	metalogtest.Run(t, func(*testing.T) metalogtest.Open {
-		store := memlog.New()
-		return func(t *testing.T, cfg metalog.Config) metalog.Log {
+	metalogtest.Run(t, func(*testing.T) metalogtest.Store {
+		first := memlog.New()
+		stores := map[string]*memlog.Store{"one": first, "other": first.Another()}
+		return metalogtest.Store{Leases: first.Connect("replica"), Open: func(t *testing.T, cluster string, cfg metalog.Config) metalog.Log {
 			t.Helper()
-			l, _, err := store.Open("replica", cfg)
+			l, _, err := stores[cluster].Open("replica", cfg)
 			require.NoError(t, err)
 			return l
-		}
+		}}
 	})
 }

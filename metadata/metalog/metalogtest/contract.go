@@ -1,4 +1,4 @@
-// Package metalogtest is the one contract test of metadata logs: what every metalog.Log promises to owners and
+// Package metalogtest is the one contract test of metadata logs: the promises of metalog.Log to owners and
 // followers, whatever store it is over.
 package metalogtest
 
@@ -15,15 +15,49 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog"
 )
 
-// Open connects one more replica to the log under test.
-type Open func(t *testing.T, cfg metalog.Config) metalog.Log
+// Store is the store under test.
+type Store struct {
+	// Leases has the leases of the store.
+	Leases metalog.LeaseStore
+	// Open connects one more replica to the log of a virtual cluster, which is empty at first.
+	Open func(t *testing.T, cluster string, cfg metalog.Config) metalog.Log
+}
 
-// Run runs the contract. fresh gives a new, empty log each time it is called.
-func Run(t *testing.T, fresh func(t *testing.T) Open) {
+// open connects one more replica, with a lease of its own, to the log under test.
+type open func(t *testing.T, cfg metalog.Config) metalog.Log
+
+// lease runs one more lease until the test ends.
+func (s *Store) lease(t *testing.T) *metalog.Lease {
 	t.Helper()
+	l, err := metalog.NewLease(s.Leases, metalog.Config{})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan error, 1)
+	go func() { stopped <- l.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-stopped)
+	})
+	return l
+}
+
+// Run runs the contract. fresh returns a new, empty store each time it is called.
+func Run(t *testing.T, fresh func(t *testing.T) Store) {
+	t.Helper()
+	shared := []struct {
+		name string
+		test func(t *testing.T, s Store)
+	}{
+		{"a resigned tenure leaves the other tenures under its lease", testResignedOfTwo},
+		{"a lost lease ends all tenures under it", testLostLease},
+		{"a replica that ends revokes its lease", testRevokedLease},
+	}
+	for _, tt := range shared {
+		t.Run(tt.name, func(t *testing.T) { tt.test(t, fresh(t)) })
+	}
 	tests := []struct {
 		name string
-		test func(t *testing.T, open Open)
+		test func(t *testing.T, open open)
 	}{
 		{"an empty log has no owner, no entries and no snapshots", testEmpty},
 		{"one replica owns at a time, and tenures rise", testOwnership},
@@ -38,7 +72,14 @@ func Run(t *testing.T, fresh func(t *testing.T) Open) {
 		{"appends only at the tail", testAppendIndex},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { tt.test(t, fresh(t)) })
+		t.Run(tt.name, func(t *testing.T) {
+			s := fresh(t)
+			tt.test(t, func(t *testing.T, cfg metalog.Config) metalog.Log {
+				t.Helper()
+				cfg.Lease = s.lease(t)
+				return s.Open(t, "one", cfg)
+			})
+		})
 	}
 }
 
@@ -68,7 +109,7 @@ func payloads(entries []metalog.Entry) []string {
 	return all
 }
 
-func testEmpty(t *testing.T, open Open) {
+func testEmpty(t *testing.T, open open) {
 	l := open(t, metalog.Config{})
 	st, err := l.Status(t.Context())
 	require.NoError(t, err)
@@ -82,7 +123,7 @@ func testEmpty(t *testing.T, open Open) {
 	require.Empty(t, refs)
 }
 
-func testOwnership(t *testing.T, open Open) {
+func testOwnership(t *testing.T, open open) {
 	a, b := open(t, metalog.Config{}), open(t, metalog.Config{})
 	first := acquire(t, a, "a")
 	require.True(t, first.Valid())
@@ -104,7 +145,7 @@ func testOwnership(t *testing.T, open Open) {
 	appendAll(t, second, 3, "three")
 }
 
-func testClaimants(t *testing.T, open Open) {
+func testClaimants(t *testing.T, open open) {
 	var wg sync.WaitGroup
 	won := make(chan metalog.Tenure, 5)
 	for i := range cap(won) {
@@ -123,7 +164,7 @@ func testClaimants(t *testing.T, open Open) {
 	require.NoError(t, (<-won).Resign(t.Context()))
 }
 
-func testAppend(t *testing.T, open Open) {
+func testAppend(t *testing.T, open open) {
 	a, b := open(t, metalog.Config{}), open(t, metalog.Config{})
 	appendAll(t, acquire(t, a, "a"), 1, "one", "", "three")
 	for _, l := range []metalog.Log{a, b} {
@@ -165,7 +206,7 @@ func readPayloads(t *testing.T, l metalog.Log) map[uint64]string {
 	}
 }
 
-func testSpan(t *testing.T, open Open) {
+func testSpan(t *testing.T, open open) {
 	l := open(t, metalog.Config{EntryBytes: 10})
 	tenure := acquire(t, l, "a")
 	large := string(bytes.Repeat([]byte("0123456789x"), 100))
@@ -178,7 +219,7 @@ func testSpan(t *testing.T, open Open) {
 }
 
 // testVoidSpan ends an owner between the parts of one payload: the next one's entries void what it left.
-func testVoidSpan(t *testing.T, open Open) {
+func testVoidSpan(t *testing.T, open open) {
 	a, b := open(t, metalog.Config{EntryBytes: 4}), open(t, metalog.Config{EntryBytes: 4})
 	first := acquire(t, a, "a")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -204,7 +245,7 @@ func testVoidSpan(t *testing.T, open Open) {
 	require.Equal(t, map[uint64]string{last: "whole"}, readPayloads(t, a))
 }
 
-func testFenced(t *testing.T, open Open) {
+func testFenced(t *testing.T, open open) {
 	old, young := open(t, metalog.Config{}), open(t, metalog.Config{})
 	first := acquire(t, old, "a")
 	appendAll(t, first, 1, "one")
@@ -229,7 +270,7 @@ func testFenced(t *testing.T, open Open) {
 	require.Empty(t, refs)
 }
 
-func testResigned(t *testing.T, open Open) {
+func testResigned(t *testing.T, open open) {
 	l := open(t, metalog.Config{})
 	tenure := acquire(t, l, "a")
 	require.NoError(t, tenure.Resign(t.Context()))
@@ -242,7 +283,7 @@ func testResigned(t *testing.T, open Open) {
 	require.Zero(t, st.Tail)
 }
 
-func testTrim(t *testing.T, open Open) {
+func testTrim(t *testing.T, open open) {
 	l := open(t, metalog.Config{})
 	tenure := acquire(t, l, "a")
 	appendAll(t, tenure, 1, "one", "two", "three", "four")
@@ -269,7 +310,7 @@ func testTrim(t *testing.T, open Open) {
 	require.EqualValues(t, 4, next.Bytes())
 }
 
-func testSnapshots(t *testing.T, open Open) {
+func testSnapshots(t *testing.T, open open) {
 	a, b := open(t, metalog.Config{}), open(t, metalog.Config{})
 	tenure := acquire(t, a, "a")
 	refs := []metalog.SnapshotRef{{Index: 9, Name: "nine", Bytes: 99, CRC: 0xffffffff}, {Index: 5, Name: "five"}}
@@ -279,7 +320,7 @@ func testSnapshots(t *testing.T, open Open) {
 	require.Equal(t, refs, got)
 }
 
-func testAppendIndex(t *testing.T, open Open) {
+func testAppendIndex(t *testing.T, open open) {
 	l := open(t, metalog.Config{})
 	tenure := acquire(t, l, "a")
 	appendAll(t, tenure, 1, "one")
@@ -288,4 +329,71 @@ func testAppendIndex(t *testing.T, open Open) {
 		require.Error(t, err)
 	}
 	appendAll(t, tenure, 2, "two")
+}
+
+// two returns tenures of two logs under one lease.
+func two(t *testing.T, s Store) (lease *metalog.Lease, one, other metalog.Tenure) {
+	t.Helper()
+	lease = s.lease(t)
+	one = acquire(t, s.Open(t, "one", metalog.Config{Lease: lease}), "a")
+	other = acquire(t, s.Open(t, "other", metalog.Config{Lease: lease}), "a")
+	return lease, one, other
+}
+
+func testResignedOfTwo(t *testing.T, s Store) {
+	_, one, other := two(t, s)
+	require.NoError(t, one.Resign(t.Context()))
+	require.False(t, one.Valid())
+	next := acquire(t, s.Open(t, "one", metalog.Config{Lease: s.lease(t)}), "b")
+	appendAll(t, next, 1, "next")
+
+	require.True(t, other.Valid())
+	appendAll(t, other, 1, "goes on")
+	_, err := s.Open(t, "other", metalog.Config{Lease: s.lease(t)}).Acquire(t.Context(), metalog.Candidate{Replica: "b"})
+	require.ErrorIs(t, err, metalog.ErrHeld)
+
+	require.NoError(t, one.Resign(t.Context()), "resigning again is harmless")
+	require.True(t, next.Valid())
+	appendAll(t, next, 2, "still")
+}
+
+func testLostLease(t *testing.T, s Store) {
+	lease, one, other := two(t, s)
+	granted, err := lease.Granted(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.Leases.Revoke(t.Context(), granted.ID()))
+	<-one.Lost()
+	<-other.Lost()
+	require.False(t, one.Valid())
+	require.False(t, other.Valid())
+
+	again := acquire(t, s.Open(t, "one", metalog.Config{Lease: lease}), "a")
+	now, err := lease.Granted(t.Context())
+	require.NoError(t, err)
+	require.NotEqual(t, granted.ID(), now.ID())
+	require.True(t, again.Valid())
+	require.False(t, one.Valid(), "a later grant revives no tenure")
+	_, err = one.Append(t.Context(), 1, []byte("stale"))
+	require.ErrorIs(t, err, metalog.ErrFenced)
+	require.NoError(t, one.Resign(t.Context()))
+	require.True(t, again.Valid(), "it removes its own key alone")
+	appendAll(t, again, 1, "fresh")
+}
+
+func testRevokedLease(t *testing.T, s Store) {
+	lease, err := metalog.NewLease(s.Leases, metalog.Config{})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- lease.Run(ctx) }()
+	tenure, err := s.Open(t, "one", metalog.Config{Lease: lease}).Acquire(t.Context(), metalog.Candidate{Replica: "a"})
+	require.NoError(t, err)
+	cancel()
+	require.NoError(t, <-stopped)
+	require.False(t, tenure.Valid())
+	l := s.Open(t, "one", metalog.Config{Lease: s.lease(t)})
+	st, err := l.Status(t.Context())
+	require.NoError(t, err)
+	require.False(t, st.Owned)
+	require.NoError(t, tenure.Resign(t.Context()))
 }

@@ -1,0 +1,234 @@
+package metalog_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/metadata/metalog/memlog"
+)
+
+// sharing is a process with the logs of two virtual clusters under one lease, and a second process with a log of the first virtual cluster.
+type sharing struct {
+	lease  *metalog.Lease
+	leases *memlog.Replica // the first process's way to the leases
+	one    metalog.Log
+	ones   *memlog.Replica // its way to the first log
+	two    metalog.Log
+	rival  metalog.Log
+}
+
+func newSharing(t *testing.T) *sharing {
+	t.Helper()
+	store := memlog.New()
+	s := &sharing{leases: store.Connect("a")}
+	var err error
+	s.lease, err = metalog.NewLease(s.leases, metalog.Config{})
+	require.NoError(t, err)
+	t.Cleanup(memlog.Start(s.lease))
+	s.one, s.ones, err = store.Open("a", metalog.Config{Lease: s.lease})
+	require.NoError(t, err)
+	s.two, _, err = store.Another().Open("a", metalog.Config{Lease: s.lease})
+	require.NoError(t, err)
+	s.rival, _, err = store.Open("b", metalog.Config{})
+	require.NoError(t, err)
+	return s
+}
+
+// takes acquires the first log for the rival within 10 s.
+func (s *sharing) takes(t *testing.T) {
+	t.Helper()
+	var tenure metalog.Tenure
+	require.Eventually(t, func() (ok bool) {
+		var err error
+		tenure, err = s.rival.Acquire(t.Context(), metalog.Candidate{Replica: "b"})
+		return err == nil
+	}, 10*time.Second, 100*time.Millisecond)
+	require.NoError(t, tenure.Resign(t.Context()))
+}
+
+// The process goes on to renew its lease, so the removal of the key is repeated until it succeeds.
+func TestLease_ResigningWithTheStoreAway(t *testing.T) {
+	for name, fault := range map[string]memlog.Fault{"request": memlog.LoseRequest, "answer": memlog.LoseAnswer, "hangs": memlog.Hang} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSharing(t)
+				tenure := acquire(t, s.one, "a")
+				other := acquire(t, s.two, "a")
+				s.ones.SetFaults(always(memlog.OpDisown, fault))
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				require.Error(t, tenure.Resign(ctx))
+				time.Sleep(time.Minute)
+				s.ones.SetFaults(nil)
+				s.takes(t)
+				require.True(t, other.Valid(), "the process lives on")
+				require.NoError(t, other.Resign(t.Context()))
+			})
+		})
+	}
+}
+
+// A claim that takes effect, without an answer before its caller gives up, leaves no key that no process answers for.
+func TestLease_ClaimWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSharing(t)
+		s.ones.SetFaults(always(memlog.OpClaim, memlog.LoseAnswer))
+		_, err := s.one.Acquire(t.Context(), metalog.Candidate{Replica: "a"})
+		require.ErrorIs(t, err, metalog.ErrUnavailable)
+		s.takes(t)
+	})
+}
+
+// A claim arrives after its caller gave up, and after the store said that there is no such key. The process finds the key when it reads
+// the log's status, as it does twice a second.
+func TestLease_ClaimThatArrivesLate(t *testing.T) {
+	for name, tt := range map[string]struct {
+		holds int // requests held back
+		owns  bool
+	}{"of a caller that gave up": {holds: 1 << 30}, "of a tenure that was resigned": {holds: 1, owns: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSharing(t)
+				s.ones.SetFaults(func(op memlog.Op) memlog.Fault {
+					if op.Kind == memlog.OpClaim && tt.holds > 0 {
+						tt.holds--
+						return memlog.Hold
+					}
+					return memlog.Pass
+				})
+				tenure, err := s.one.Acquire(t.Context(), metalog.Candidate{Replica: "a"})
+				if tt.owns {
+					require.NoError(t, err)
+					require.NoError(t, tenure.Resign(t.Context()))
+				} else {
+					require.ErrorIs(t, err, metalog.ErrUnavailable)
+				}
+				time.Sleep(time.Minute)
+				s.ones.Release()
+				st, err := s.rival.Status(t.Context())
+				require.NoError(t, err)
+				require.True(t, st.Owned, "the late claim has taken effect")
+				st, err = s.one.Status(t.Context())
+				require.NoError(t, err)
+				require.False(t, st.Owned)
+				s.takes(t)
+			})
+		})
+	}
+}
+
+// A renewal that is answered after the lease was lost, and another one granted, revives no tenure of the former grant.
+func TestLease_LateRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSharing(t)
+		former, other := acquire(t, s.one, "a"), acquire(t, s.two, "a")
+		s.leases.SetFaults(always(memlog.OpRenew, memlog.Hold))
+		<-former.Lost()
+		<-other.Lost()
+		require.NoError(t, other.Resign(t.Context()))
+		again := acquire(t, s.two, "a")
+		s.leases.Release()
+		time.Sleep(time.Minute)
+		require.False(t, former.Valid())
+		require.False(t, other.Valid())
+		require.True(t, again.Valid())
+		_, err := other.Append(t.Context(), 1, []byte("stale"))
+		require.ErrorIs(t, err, metalog.ErrFenced)
+		require.NoError(t, former.Resign(t.Context()))
+		require.True(t, again.Valid())
+		require.NoError(t, again.Resign(t.Context()))
+	})
+}
+
+// A tenure whose key cannot be read is fenced in time, though the lease is renewed.
+func TestTenure_FencesItselfIfItsKeyIsNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSharing(t)
+		tenure, other := acquire(t, s.one, "a"), acquire(t, s.two, "a")
+		start := time.Now()
+		s.ones.SetFaults(always(memlog.OpHolds, memlog.Hang))
+		<-tenure.Lost()
+		require.False(t, tenure.Valid())
+		require.LessOrEqual(t, time.Since(start), 3500*time.Millisecond)
+		require.True(t, other.Valid())
+		require.NoError(t, tenure.Resign(t.Context()))
+		require.NoError(t, other.Resign(t.Context()))
+	})
+}
+
+// The lease that is not granted yet is waited for. A store that is away for long gives ErrUnavailable.
+func TestLease_GrantedLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSharing(t)
+		tenure := acquire(t, s.two, "a")
+		s.leases.CutOff()
+		<-tenure.Lost()
+		require.NoError(t, tenure.Resign(t.Context()))
+		start := time.Now()
+		_, err := s.one.Acquire(t.Context(), metalog.Candidate{Replica: "a"})
+		require.ErrorIs(t, err, metalog.ErrUnavailable)
+		require.LessOrEqual(t, time.Since(start), 8*time.Second)
+		time.AfterFunc(3*time.Second, func() { s.leases.SetFaults(nil) })
+		require.NoError(t, acquire(t, s.one, "a").Resign(t.Context()))
+	})
+}
+
+func TestLog_AcquireWithoutALease(t *testing.T) {
+	l, err := metalog.New(memlog.New().Connect("a"), metalog.Config{})
+	require.NoError(t, err)
+	_, err = l.Acquire(t.Context(), metalog.Candidate{Replica: "a"})
+	require.ErrorContains(t, err, "without a lease")
+}
+
+// The renewals of a process do not grow with its virtual clusters. The reads of ownership keys do.
+func TestLease_RequestsOfFiftyVirtualClusters(t *testing.T) {
+	const clusters, seconds = 50, 60
+	for _, shared := range []bool{false, true} {
+		t.Run(fmt.Sprintf("shared=%t", shared), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				count := map[memlog.OpKind]int{}
+				counted := func(op memlog.Op) memlog.Fault { count[op.Kind]++; return memlog.Pass }
+				store := memlog.New()
+				ways := []*memlog.Replica{store.Connect("a")}
+				cfg := metalog.Config{}
+				if shared {
+					lease, err := metalog.NewLease(ways[0], cfg)
+					require.NoError(t, err)
+					t.Cleanup(memlog.Start(lease))
+					cfg.Lease = lease
+				}
+				for range clusters {
+					l, way, err := store.Another().Open("a", cfg)
+					require.NoError(t, err)
+					tenure := acquire(t, l, "a")
+					t.Cleanup(func() { _ = tenure.Resign(context.Background()) })
+					ways = append(ways, way)
+				}
+				synctest.Wait()
+				one := make(chan struct{}, 1) // the ways count one at a time
+				for _, way := range ways {
+					way.SetFaults(func(op memlog.Op) memlog.Fault {
+						one <- struct{}{}
+						defer func() { <-one }()
+						return counted(op)
+					})
+				}
+				time.Sleep(seconds * time.Second)
+				for _, way := range ways {
+					way.SetFaults(nil)
+				}
+				synctest.Wait()
+				t.Logf("%d virtual clusters: %d renewals and %d reads of keys a second", clusters, count[memlog.OpRenew]/seconds, count[memlog.OpHolds]/seconds)
+				if shared {
+					require.InDelta(t, 2*seconds, count[memlog.OpRenew], 1)
+				}
+			})
+		})
+	}
+}
