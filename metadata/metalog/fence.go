@@ -39,7 +39,7 @@ func (f *fence) keep(ctx context.Context, timing *Timing, check func(context.Con
 		})
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the caller has ended it
 		case errors.Is(err, ErrLeaseGone):
 			return err
 		case !f.stands():

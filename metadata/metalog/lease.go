@@ -55,19 +55,17 @@ func NewLease(store LeaseStore, cfg Config) (*Lease, error) {
 // Run grants and renews the lease until ctx ends. Then it revokes the lease, which ends all tenures. It returns nil.
 func (l *Lease) Run(ctx context.Context) error {
 	for pause := minBackoff; ; {
-		switch g, err := l.grant(ctx); {
-		case err == nil:
+		if g, err := l.grant(ctx); err == nil {
 			l.renew(ctx, g)
 			pause = minBackoff
-		default:
+		} else {
 			l.note(err)
 			pause = min(2*pause, maxBackoff)
 		}
 		if sleep(ctx, pause) != nil {
-			break
+			return nil //nolint:nilerr // ctx has ended
 		}
 	}
-	return nil
 }
 
 // grant makes one attempt at a grant. If the answer is lost, the store has one lease too many, which runs out.
