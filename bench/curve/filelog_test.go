@@ -16,7 +16,7 @@ import (
 // fileStore is a log in memory whose payloads are in a file, so that they do not count as the process's memory. With etcd they do not
 // either. The file is never trimmed.
 type fileStore struct {
-	metalog.Store
+	*memlog.Replica
 	file *os.File
 	end  int64
 }
@@ -26,7 +26,7 @@ func newFileStore(t *testing.T) *fileStore {
 	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, file.Close()) })
-	return &fileStore{Store: memlog.New().Connect("a"), file: file}
+	return &fileStore{Replica: memlog.New().Connect("a"), file: file}
 }
 
 // Append implements metalog.Store. A tenure calls it for one record at a time.
@@ -39,7 +39,7 @@ func (s *fileStore) Append(
 	placed := *rec
 	placed.Payload = binary.AppendVarint(binary.AppendVarint(nil, s.end), int64(len(rec.Payload)))
 	s.end += int64(len(rec.Payload))
-	if ok, existing, err = s.Store.Append(ctx, tenure, tail, &placed); err == nil && existing != nil {
+	if ok, existing, err = s.Replica.Append(ctx, tenure, tail, &placed); err == nil && existing != nil {
 		err = s.read(existing)
 	}
 	return ok, existing, err
@@ -47,7 +47,7 @@ func (s *fileStore) Append(
 
 // Range implements metalog.Store.
 func (s *fileStore) Range(ctx context.Context, from uint64, limit int) ([]metalog.Record, metalog.Tail, error) {
-	recs, tail, err := s.Store.Range(ctx, from, limit)
+	recs, tail, err := s.Replica.Range(ctx, from, limit)
 	for i := range recs {
 		if err == nil {
 			err = s.read(&recs[i])

@@ -163,10 +163,11 @@ func startFilling(t *testing.T, bounds controlplane.Bounds, c memoryCase) *filli
 	t.Helper()
 	bucket, err := file.Open(t.TempDir())
 	require.NoError(t, err)
-	lease, err := metalog.NewLease(memlog.New().Connect("a"), metalog.Config{})
+	store := newFileStore(t)
+	lease, err := metalog.NewLease(store, metalog.Config{})
 	require.NoError(t, err)
 	t.Cleanup(memlog.Start(lease))
-	log, err := metalog.New(newFileStore(t), metalog.Config{Lease: lease})
+	log, err := metalog.New(store, metalog.Config{Lease: lease})
 	require.NoError(t, err)
 	f := &filling{t: t, registry: prometheus.NewRegistry(), memoryCase: c}
 	owned := make(chan struct{})
