@@ -44,7 +44,7 @@ func (s *clusters) reconcile(
 	r := &reconciler{clusters: s, ctx: ctx, run: run, ended: make(chan error, 1)}
 	s.mu.RLock()
 	for _, e := range s.mu.bySource {
-		r.running.Go(func() { r.keep(e) })
+		r.running.Go(func() { r.supervise(e) })
 	}
 	s.mu.RUnlock()
 	r.running.Go(func() { watch(ctx, r.apply) })
@@ -69,7 +69,7 @@ func (r *reconciler) apply(changes []directory.Change) {
 		if e == nil {
 			e = &entry{source: from, changed: make(chan struct{}, 1)}
 			r.mu.bySource[from] = e
-			r.running.Go(func() { r.keep(e) })
+			r.running.Go(func() { r.supervise(e) })
 		}
 		e.newest, e.removed = c, c.Spec == nil && c.Fault == nil
 	}
@@ -218,11 +218,11 @@ func (r *reconciler) decide(e *entry, refused error) {
 	}
 }
 
-// keep runs one virtual cluster according to its newest Spec, until that is removed or ctx ends.
-func (r *reconciler) keep(e *entry) {
+// supervise runs one virtual cluster according to its newest Spec, until that is removed or ctx ends.
+func (r *reconciler) supervise(e *entry) {
 	pause := restartPause
 	for {
-		spec, again := r.wanted(e)
+		spec, again := r.specToRun(e)
 		if !again {
 			return
 		}
@@ -236,7 +236,7 @@ func (r *reconciler) keep(e *entry) {
 			if err == nil {
 				continue
 			}
-			r.note(e, err)
+			r.recordFault(e, err)
 			restart = time.After(pause)
 			pause = min(2*pause, maxRestartPause)
 		}
@@ -249,9 +249,9 @@ func (r *reconciler) keep(e *entry) {
 	}
 }
 
-// wanted returns the Spec to run, or nil if the virtual cluster is not to run now. again reports whether that can change. wanted drops the
+// specToRun returns the Spec to run, or nil if the virtual cluster is not to run now. again reports whether that can change. specToRun drops the
 // cluster of an entry that is not to run, and removes the entry of a removed Spec.
-func (r *reconciler) wanted(e *entry) (spec *directory.Spec, again bool) {
+func (r *reconciler) specToRun(e *entry) (spec *directory.Spec, again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ctx.Err() != nil {
@@ -319,8 +319,8 @@ func (r *reconciler) built(e *entry, spec *directory.Spec) (*cluster, error) {
 	return built, nil
 }
 
-// note keeps the error of a virtual cluster, and ends reconcile if none is left.
-func (r *reconciler) note(e *entry, err error) {
+// recordFault keeps the error of a virtual cluster, and ends reconcile if none is left.
+func (r *reconciler) recordFault(e *entry, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.fault = err
