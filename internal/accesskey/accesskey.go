@@ -1,8 +1,9 @@
-// Package accesskey makes and reads the keys of a control plane. They are text:
+// Package accesskey makes and reads the keys and API tokens of a control plane. They are text:
 //
 //	fsk_<cluster id>_<secret>_<checksum>   agent key, 77 characters
 //	fsr_<cluster id>_<secret>_<checksum>   read-only key, 77 characters
 //	fso_<secret>_<checksum>                operator key, 54 characters
+//	fst_<secret>_<checksum>                API token, 54 characters
 //
 //	part         characters  meaning
 //	cluster id           22  of the virtual cluster: id.NewCluster. It can hold underscores, so keys are parsed by length
@@ -33,6 +34,7 @@ const (
 	AgentPrefix    = "fsk_"
 	ReadOnlyPrefix = "fsr_"
 	OperatorPrefix = "fso_"
+	TokenPrefix    = "fst_"
 )
 
 // Lengths of the parts of a key, in characters.
@@ -44,7 +46,7 @@ const (
 )
 
 // shownLength is the number of characters of a malformed agent key or read-only key in error messages. The secret begins behind them. For operator
-// keys, error messages show only the prefix.
+// keys and API tokens, error messages show only the prefix.
 const shownLength = 12
 
 var (
@@ -54,42 +56,59 @@ var (
 	ErrOtherKind = errors.New("is a key of another kind")
 )
 
+// hasCluster reports whether the keys with a prefix hold a cluster ID.
+func hasCluster(prefix string) bool { return prefix == AgentPrefix || prefix == ReadOnlyPrefix }
+
+// NewToken returns a new API token.
+func NewToken() string { return sealed(TokenPrefix) }
+
+// ValidToken reports whether a text has the form of an API token, with the right checksum.
+func ValidToken(token string) bool {
+	_, err := ClusterOf(TokenPrefix, token)
+	return err == nil && strings.HasPrefix(token, TokenPrefix)
+}
+
 // New returns a new key. clusterID is the cluster that it opens, and "" with OperatorPrefix.
 func New(prefix, clusterID string) (string, error) {
 	body := prefix
-	if prefix != OperatorPrefix {
+	if hasCluster(prefix) {
 		if !id.ValidCluster(clusterID) {
 			return "", fmt.Errorf("%q is no cluster id: write the %d characters that `freshet cluster list` prints", clusterID, clusterLength)
 		}
 		body += clusterID + "_"
 	}
+	return sealed(body), nil
+}
+
+// sealed returns a key that begins with a text, followed by a new secret and the checksum.
+func sealed(body string) string {
 	var secret [32]byte
 	_, _ = rand.Read(secret[:]) // never fails
 	body += base62(new(big.Int).SetBytes(secret[:]), secretLength)
-	return body + "_" + checksum(body), nil
+	return body + "_" + checksum(body)
 }
 
-// ClusterOf returns the cluster id in a key of the kind with a prefix. It returns "" for operator keys, and for a key without any kind's prefix,
-// which can be any string. Errors name the beginning: ErrOtherKind, and ErrMalformed for a wrong length or checksum, or no cluster id.
+// ClusterOf returns the cluster id in a key of the kind with a prefix. It returns "" for operator keys and API tokens, and for a key without any
+// kind's prefix, which can be any string. Errors name the beginning: ErrOtherKind, and ErrMalformed for a wrong length or checksum, or no cluster id.
 func ClusterOf(prefix, key string) (string, error) {
 	wrong := func(err error) (string, error) {
 		shown := shownLength
-		if strings.HasPrefix(key, OperatorPrefix) {
+		if !hasCluster(key[:min(prefixLength, len(key))]) {
 			shown = prefixLength
 		}
 		return "", fmt.Errorf("%s... %w", key[:min(shown, len(key))], err)
 	}
 	malformed := func(why string) (string, error) {
-		return wrong(fmt.Errorf("%w: %s: copy the whole key, as `freshet key create` printed it", ErrMalformed, why))
+		return wrong(fmt.Errorf("%w: %s: copy the whole key, as it was shown when it was created", ErrMalformed, why))
 	}
 	kind := key[:min(prefixLength, len(key))]
 	switch kind {
-	case AgentPrefix, ReadOnlyPrefix, OperatorPrefix:
+	case AgentPrefix, ReadOnlyPrefix, OperatorPrefix, TokenPrefix:
 	default:
 		return "", nil
 	}
 	length, clusterID := prefixLength+secretLength+1+checksumLength, ""
-	if kind != OperatorPrefix {
+	if hasCluster(kind) {
 		length += clusterLength + 1
 	}
 	if len(key) != length {
@@ -99,7 +118,7 @@ func ClusterOf(prefix, key string) (string, error) {
 	if key[len(body)] != '_' || checksum(body) != sum {
 		return malformed("its checksum is wrong")
 	}
-	if kind != OperatorPrefix {
+	if hasCluster(kind) {
 		clusterID = key[prefixLength:][:clusterLength]
 		if !id.ValidCluster(clusterID) {
 			return malformed("it has no cluster id")

@@ -87,6 +87,27 @@ func TestClusterOf_Kinds(t *testing.T) {
 	require.ErrorIs(t, err, accesskey.ErrOtherKind)
 }
 
+func TestNewToken(t *testing.T) {
+	token := accesskey.NewToken()
+	require.Regexp(t, `^fst_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$`, token)
+	require.NotEqual(t, token, accesskey.NewToken())
+	require.True(t, accesskey.ValidToken(token))
+	_, err := accesskey.ClusterOf(accesskey.OperatorPrefix, token)
+	require.ErrorIs(t, err, accesskey.ErrOtherKind)
+	require.NotContains(t, err.Error(), token[4:8], "the secret begins behind the prefix")
+}
+
+// TestValidToken_FixedForm has a fixed token: programs and scanners outside rely on its form.
+func TestValidToken_FixedForm(t *testing.T) {
+	const fixed = "fst_0000000000000000000000000000000000000000009_48c4Ds"
+	require.True(t, accesskey.ValidToken(fixed))
+	operator, err := accesskey.New(accesskey.OperatorPrefix, "")
+	require.NoError(t, err)
+	for _, other := range []string{"", "fst_", "token", fixed[:53], fixed + "\n", "fso_" + fixed[4:], operator, strings.Replace(fixed, "9", "8", 1)} {
+		require.False(t, accesskey.ValidToken(other), other)
+	}
+}
+
 func TestHash_String(t *testing.T) {
 	require.Equal(t, "2c70e12b", accesskey.HashOf("key").String())
 }
