@@ -19,12 +19,13 @@ type AgentKey struct {
 	Shown   string    `json:"shown"` // first characters of the key, at most MaxShownBytes
 	Name    string    `json:"name"`
 	Created time.Time `json:"created"`
-	Used    time.Time `json:"used,omitzero"` // last use, up to usedEvery late
+	Used    time.Time `json:"used,omitzero"` // last use, up to UsedEvery late
 }
 
 const (
 	agentKeyKind = "agent-keys"
-	usedEvery    = time.Hour // minimum time between two writes of Used
+	// UsedEvery is the minimum time between two writes of a last use.
+	UsedEvery = time.Hour
 )
 
 func (k *AgentKey) kind() string     { return agentKeyKind }
@@ -80,7 +81,7 @@ func (r *Registry) RevokeAgentKey(ctx context.Context, by Actor, clusterID strin
 	})
 }
 
-// AgentKeyUsed records a use of an agent key, at most once per usedEvery. Errors: those of Cluster, ErrNotFound.
+// AgentKeyUsed records a use of an agent key, at most once per UsedEvery. Errors: those of Cluster, ErrNotFound.
 func (r *Registry) AgentKeyUsed(ctx context.Context, clusterID string, secret accesskey.Hash) error {
 	c, err := r.Cluster(ctx, clusterID)
 	if err != nil {
@@ -93,11 +94,11 @@ func (r *Registry) AgentKeyUsed(ctx context.Context, clusterID string, secret ac
 	return r.used(ctx, k, &k.Used)
 }
 
-// used writes the time of a record's last use if usedEvery has passed. If the record changes meanwhile, another Registry has done so, or it was
+// used writes the time of a record's last use if UsedEvery has passed. If the record changes meanwhile, another Registry has done so, or it was
 // deleted.
 func (r *Registry) used(ctx context.Context, rec record, at *time.Time) error {
 	now := r.now()
-	if now.Sub(*at) < usedEvery {
+	if now.Sub(*at) < UsedEvery {
 		return nil
 	}
 	*at = now

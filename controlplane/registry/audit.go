@@ -14,6 +14,16 @@ import (
 type Actor struct {
 	Name    string // for example an account ID
 	Address string // network address, "" for none
+	// Role bounds the roles that the actor gives, changes and removes; "" means no bound.
+	Role Role
+}
+
+// may returns ErrRole if a role is above the actor's.
+func (a Actor) may(role Role) error {
+	if a.Role == "" || a.Role.Includes(role) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s, and the actor has role %s", ErrRole, role, a.Role)
 }
 
 // Entry is an audit entry: one change in a team.

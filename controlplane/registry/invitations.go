@@ -33,10 +33,13 @@ func (i *Invitation) check() error {
 // ErrOtherEmail is returned by Accept for an account with another e-mail address than the invited one.
 var ErrOtherEmail = errors.New("the invitation is for another e-mail address")
 
-// Invite stores an invitation. It replaces an earlier one of the same e-mail address. Errors: those of Team, ErrDeleting, ErrInvalid, BoundError, ErrConflict.
+// Invite stores an invitation. It replaces an earlier one of the same e-mail address. Errors: those of Team, ErrRole, ErrDeleting, ErrInvalid, BoundError, ErrConflict.
 func (r *Registry) Invite(ctx context.Context, by Actor, teamID, email string, role Role, secret accesskey.Hash, expires time.Time) error {
 	email, err := NormalizeEmail(email)
 	if err != nil {
+		return err
+	}
+	if err := by.may(role); err != nil {
 		return err
 	}
 	return r.inTeam(ctx, by, teamID, func(*Team) (change, error) {

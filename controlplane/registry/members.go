@@ -103,11 +103,14 @@ func (r *Registry) joins(ctx context.Context, teamID, accountID string, role Rol
 	return c, err
 }
 
-// SetRole changes the role of a member. Errors: ErrLastOwner, ErrInvalid, ErrDeleting, ErrConflict, those of Team and Member.
+// SetRole changes the role of a member. Errors: ErrLastOwner, ErrRole, ErrInvalid, ErrDeleting, ErrConflict, those of Team and Member.
 func (r *Registry) SetRole(ctx context.Context, by Actor, teamID, accountID string, role Role) error {
 	return r.inTeam(ctx, by, teamID, func(*Team) (change, error) {
 		m, err := r.Member(ctx, teamID, accountID)
 		if err != nil {
+			return change{}, err
+		}
+		if err := errors.Join(by.may(m.Role), by.may(role)); err != nil {
 			return change{}, err
 		}
 		if role != Owner {
@@ -136,11 +139,11 @@ func (r *Registry) otherOwner(ctx context.Context, teamID, accountID string) err
 	return nil
 }
 
-// RemoveMember takes an account out of a team and deletes its API tokens of the team. Errors: ErrLastOwner, ErrDeleting, ErrConflict, those of Team
+// RemoveMember takes an account out of a team and deletes its API tokens of the team. Errors: ErrLastOwner, ErrRole, ErrDeleting, ErrConflict, those of Team
 // and Account, ErrNotFound.
 func (r *Registry) RemoveMember(ctx context.Context, by Actor, teamID, accountID string) error {
 	return r.inTeam(ctx, by, teamID, func(*Team) (change, error) {
-		if err := r.found(ctx, memberKind, teamID, accountID); err != nil {
+		if err := r.removable(ctx, by, teamID, accountID); err != nil {
 			return change{}, err
 		}
 		if err := r.otherOwner(ctx, teamID, accountID); err != nil {
@@ -157,6 +160,18 @@ func (r *Registry) RemoveMember(ctx context.Context, by Actor, teamID, accountID
 		c.ops = append(c.ops, clientv3.OpDelete(r.key(tokenKind, teamID, accountID)+"/", clientv3.WithPrefix()))
 		return c, err
 	})
+}
+
+// removable returns an error if an actor must not remove a member. An actor without a role removes a member whose record cannot be read.
+func (r *Registry) removable(ctx context.Context, by Actor, teamID, accountID string) error {
+	if by.Role == "" {
+		return r.found(ctx, memberKind, teamID, accountID)
+	}
+	m, err := r.Member(ctx, teamID, accountID)
+	if err != nil {
+		return err
+	}
+	return by.may(m.Role)
 }
 
 // drop takes an account out of a team without a change of the team, which is being deleted or gone.

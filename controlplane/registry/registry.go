@@ -57,6 +57,8 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrLastOwner is returned for a change that would leave a team without an owner.
 	ErrLastOwner = errors.New("the team needs another owner first")
+	// ErrRole is returned for a change that gives, changes or removes a role above the actor's.
+	ErrRole = errors.New("the role is above that of the actor")
 	// ErrClusters is returned by DeleteTeam if the team has a cluster that is not deleted.
 	ErrClusters = errors.New("the team has clusters that are not deleted")
 	// ErrDeleting is returned for a change of a team whose deletion has begun: call DeleteTeam again.

@@ -244,7 +244,7 @@ func TestUsed(t *testing.T) {
 		require.NoError(t, f.AgentKeyUsed(ctx, cluster, hash("k")))
 		require.NoError(t, f.TokenUsed(ctx, hash("t")))
 		require.EqualValues(t, []int64{2, 2, 4, 4, 6}[i], f.client.txns.Load())
-		f.pass(usedEvery / 2)
+		f.pass(UsedEvery / 2)
 	}
 	c, err := f.Cluster(ctx, cluster)
 	require.NoError(t, err)

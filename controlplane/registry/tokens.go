@@ -22,7 +22,7 @@ type Token struct {
 	Name    string    `json:"name"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"` // zero never expires
-	Used    time.Time `json:"used,omitzero"`    // last use, up to usedEvery late
+	Used    time.Time `json:"used,omitzero"`    // last use, up to UsedEvery late
 }
 
 const (
@@ -44,11 +44,14 @@ type NewToken struct {
 	Expires       time.Time // zero never expires
 }
 
-// CreateToken stores an API token of a member. Errors: those of Team and Member, ErrDeleting, ErrInvalid, ErrTaken, BoundError, ErrConflict.
+// CreateToken stores an API token of a member. Errors: those of Team and Member, ErrRole, ErrDeleting, ErrInvalid, ErrTaken, BoundError, ErrConflict.
 func (r *Registry) CreateToken(ctx context.Context, by Actor, n NewToken, secret accesskey.Hash) error {
 	return r.inTeam(ctx, by, n.Team, func(*Team) (change, error) {
 		m, err := r.Member(ctx, n.Team, n.Account)
 		if err != nil {
+			return change{}, err
+		}
+		if err := by.may(n.Role); err != nil {
 			return change{}, err
 		}
 		if !m.Role.Includes(n.Role) {
@@ -115,7 +118,7 @@ func (r *Registry) token(ctx context.Context, secret accesskey.Hash) (*Token, er
 	return t, err
 }
 
-// TokenUsed records a use of an API token, at most once per usedEvery. Errors: ErrNotFound, ErrMalformed, ErrNewer, etcd's.
+// TokenUsed records a use of an API token, at most once per UsedEvery. Errors: ErrNotFound, ErrMalformed, ErrNewer, etcd's.
 func (r *Registry) TokenUsed(ctx context.Context, secret accesskey.Hash) error {
 	t, err := r.token(ctx, secret)
 	if err != nil {

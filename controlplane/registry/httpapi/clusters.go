@@ -1,0 +1,240 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/freshet-io/freshet/controlplane/directory"
+	"github.com/freshet-io/freshet/controlplane/keys"
+	"github.com/freshet-io/freshet/controlplane/registry"
+	"github.com/freshet-io/freshet/internal/accesskey"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// maxSettles bounds the attempts of settle while other changes of the cluster come first.
+const maxSettles = 20
+
+// errSuspended is returned for a deletion of a suspended cluster: undelete would end the suspension.
+var errSuspended = errors.New("the cluster is suspended")
+
+// Cluster is a virtual cluster of a team.
+type Cluster struct {
+	ID      string     `json:"id" doc:"ID of the cluster, which its agent keys hold."`
+	Name    string     `json:"name" doc:"Name of the cluster, unique in the team."`
+	State   string     `json:"state" enum:"active,suspended,deleted" doc:"State of the cluster: active, suspended or deleted."`
+	Created time.Time  `json:"created" doc:"Time of creation."`
+	Deleted *time.Time `json:"deleted,omitempty" doc:"Time of deletion, if the state is deleted."`
+}
+
+type clusterOutput struct{ Body Cluster }
+
+// clusterName is the body of requests that name a cluster.
+type clusterName struct {
+	Name string `json:"name" minLength:"1" maxLength:"249" doc:"Name of 1 to 249 letters, digits, dots, underscores and hyphens."`
+}
+
+type createClusterInput struct {
+	TeamInput
+	Body clusterName
+}
+
+type ClusterInput struct {
+	TeamInput
+	Cluster string `path:"cluster" maxLength:"64" doc:"ID of the cluster."`
+}
+
+type renameClusterInput struct {
+	ClusterInput
+	Body clusterName
+}
+
+func showCluster(c *registry.Cluster) Cluster {
+	shown := Cluster{ID: c.ID, Name: c.Name, State: string(c.State), Created: c.Created}
+	if !c.Deleted.IsZero() {
+		shown.Deleted = &c.Deleted
+	}
+	return shown
+}
+
+func (h *Handler) routeClusters(r *router) {
+	handle(h, r, "list-clusters", func(ctx context.Context, _ *caller, in *listInput) (*pageOutput[Cluster], error) {
+		all, err := h.cfg.Registry.Clusters(ctx, in.Team)
+		if err != nil {
+			return nil, err
+		}
+		// The order is that of the names at the time of the list. A cluster that was renamed meanwhile would be out of order.
+		slices.SortFunc(all.Records, func(a, b *registry.Cluster) int { return strings.Compare(a.Name, b.Name) })
+		return paginate(h, in.PageInput, "clusters/"+in.Team, all, func(c *registry.Cluster) string { return c.Name },
+			func(c *registry.Cluster) (Cluster, error) { return showCluster(c), nil })
+	})
+	handle(h, r, "create-cluster", func(ctx context.Context, who *caller, in *createClusterInput) (*clusterOutput, error) {
+		clusterID, err := h.createCluster(ctx, who, in)
+		if err != nil {
+			return nil, err
+		}
+		return h.settled(ctx, clusterID)
+	})
+	handle(h, r, "get-cluster", func(ctx context.Context, _ *caller, in *ClusterInput) (*clusterOutput, error) {
+		c, err := h.cluster(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return &clusterOutput{showCluster(c)}, nil
+	})
+	handle(h, r, "rename-cluster", func(ctx context.Context, who *caller, in *renameClusterInput) (*clusterOutput, error) {
+		return h.update(ctx, who, &in.ClusterInput, func(c *registry.Cluster) error {
+			c.Name = in.Body.Name
+			return nil
+		})
+	})
+	handle(h, r, "delete-cluster", func(ctx context.Context, who *caller, in *ClusterInput) (*struct{}, error) {
+		_, err := h.update(ctx, who, in, func(c *registry.Cluster) error {
+			if c.State == directory.Suspended {
+				return errSuspended
+			}
+			c.State = directory.Deleted
+			return nil
+		})
+		return nil, err
+	})
+	handle(h, r, "undelete-cluster", func(ctx context.Context, who *caller, in *ClusterInput) (*clusterOutput, error) {
+		return h.update(ctx, who, in, func(c *registry.Cluster) error {
+			if c.State == directory.Deleted {
+				c.State = directory.Active
+			}
+			return nil
+		})
+	})
+}
+
+// createCluster stores the record of a cluster and returns its ID. If the team has an active cluster of the name without a Spec, an earlier
+// request was interrupted, and its cluster is the answer.
+func (h *Handler) createCluster(ctx context.Context, who *caller, in *createClusterInput) (string, error) {
+	if !id.ValidVirtualCluster(in.Body.Name) {
+		return "", clusterNameFault()
+	}
+	clusterID := id.NewCluster()
+	err := h.cfg.Registry.CreateCluster(ctx, who.actor(), in.Team, clusterID, in.Body.Name)
+	if !errors.Is(err, registry.ErrTaken) {
+		return clusterID, err
+	}
+	all, listErr := h.cfg.Registry.Clusters(ctx, in.Team)
+	if listErr != nil {
+		return "", listErr
+	}
+	for _, c := range all.Records {
+		if c.Name != in.Body.Name || c.State != directory.Active {
+			continue
+		}
+		spec, _, specErr := h.cfg.Directory.Get(ctx, c.ID)
+		if specErr != nil {
+			return "", specErr
+		}
+		if spec == nil {
+			return c.ID, nil
+		}
+	}
+	return "", err
+}
+
+func clusterNameFault() error {
+	p := problem(http.StatusUnprocessableEntity, "validation failed")
+	p.Errors = []Fault{{Location: "body.name", Message: "expected 1 to 249 letters, digits, dots, underscores and hyphens, and neither . nor .."}}
+	return p
+}
+
+// cluster returns a cluster of the team in the path. Errors: those of Registry.Cluster, registry.ErrNotFound for another team's.
+func (h *Handler) cluster(ctx context.Context, in *ClusterInput) (*registry.Cluster, error) {
+	c, err := h.cfg.Registry.Cluster(ctx, in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	if c.Team != in.Team {
+		return nil, registry.ErrNotFound
+	}
+	return c, nil
+}
+
+// update changes the record of a cluster, and then its Spec. A record that stays the same is not written, so a repeated change has one audit entry.
+func (h *Handler) update(ctx context.Context, who *caller, in *ClusterInput, change func(*registry.Cluster) error) (*clusterOutput, error) {
+	c, err := h.cluster(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	next := *c
+	if err := change(&next); err != nil {
+		return nil, err
+	}
+	if !id.ValidVirtualCluster(next.Name) {
+		return nil, clusterNameFault()
+	}
+	if next.Name != c.Name || next.State != c.State {
+		if err := h.cfg.Registry.UpdateCluster(ctx, who.actor(), c.ID, change); err != nil {
+			return nil, err
+		}
+	}
+	return h.settled(ctx, c.ID)
+}
+
+// settled settles a cluster and returns it.
+func (h *Handler) settled(ctx context.Context, clusterID string) (*clusterOutput, error) {
+	if err := h.settle(ctx, clusterID); err != nil {
+		return nil, err
+	}
+	c, err := h.cfg.Registry.Cluster(ctx, clusterID)
+	if err != nil {
+		return nil, err
+	}
+	return &clusterOutput{showCluster(c)}, nil
+}
+
+// settle writes the state and the agent keys of a cluster's records into its Spec. Every change of the records calls it afterwards.
+//
+// It reads the Spec before the records, and replaces only the revision that it read. It writes also if nothing differs: another settle that read
+// older records is then refused, reads again and cannot bring back a revoked key. Errors: those of Cluster, AgentKeys and the Directory,
+// registry.ErrConflict.
+func (h *Handler) settle(ctx context.Context, clusterID string) error {
+	for range maxSettles {
+		spec, revision, err := h.cfg.Directory.Get(ctx, clusterID)
+		if err != nil {
+			return err
+		}
+		c, err := h.cfg.Registry.Cluster(ctx, clusterID)
+		if err != nil {
+			return err
+		}
+		agentKeys, err := h.cfg.Registry.AgentKeys(ctx, c)
+		if err != nil {
+			return err
+		}
+		if len(agentKeys.Faults) > 0 {
+			return errors.Join(agentKeys.Faults...)
+		}
+		if err = h.write(ctx, spec, revision, c, agentKeys.Records); !errors.Is(err, directory.ErrChanged) && !errors.Is(err, directory.ErrNameTaken) {
+			return err
+		}
+	}
+	return registry.ErrConflict
+}
+
+// write stores the Spec of a cluster. A new Spec has the ID as its name, because names of Specs are unique over all teams.
+func (h *Handler) write(ctx context.Context, spec *directory.Spec, revision int64, c *registry.Cluster, agentKeys []*registry.AgentKey) error {
+	next := directory.Spec{ID: c.ID, Stored: true, Name: c.ID, Memory: directory.DefaultMemory, DefaultPartitions: 1}
+	if spec != nil {
+		next = *spec
+	}
+	next.State = c.State
+	next.Keys = slices.DeleteFunc(slices.Clone(next.Keys), func(k directory.Key) bool { return k.Kind == keys.Agent })
+	for _, k := range agentKeys {
+		hash, _ := accesskey.ParseHash(k.SHA256) // the record's check
+		next.Keys = append(next.Keys, directory.Key{Hash: hash, Kind: keys.Agent})
+	}
+	if spec == nil {
+		return h.cfg.Directory.Create(ctx, &next)
+	}
+	return h.cfg.Directory.Update(ctx, &next, revision)
+}

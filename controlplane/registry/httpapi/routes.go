@@ -1,0 +1,127 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/freshet-io/freshet/controlplane/registry"
+)
+
+// access is the right that a route requires.
+type access int
+
+const (
+	public  access = iota + 1 // no authentication
+	session                   // a session, with or without a team; API tokens are refused
+	readOnly
+	member
+	admin
+	owner
+)
+
+// roleOf has the role of each access in the team of the path.
+var roleOf = map[access]registry.Role{readOnly: registry.ReadOnly, member: registry.Ordinary, admin: registry.Admin, owner: registry.Owner}
+
+// security returns the security requirement of OpenAPI: one of the schemes.
+func (a access) security() []map[string][]string {
+	switch a {
+	case public:
+		return nil
+	case session:
+		return []map[string][]string{{"session": {}}}
+	default:
+		return []map[string][]string{{"token": {}}, {"session": {}}}
+	}
+}
+
+// route is a row of the table of routes.
+type route struct {
+	id, method, path string
+	access           access
+	status           int // of success
+	summary          string
+	description      string
+}
+
+// describe returns the description with the required role.
+func (r route) describe() string {
+	switch r.access {
+	case public:
+		return r.description + " Needs no authentication."
+	case session:
+		return r.description + " Needs a session."
+	default:
+		return r.description + " Required role: " + string(roleOf[r.access]) + "."
+	}
+}
+
+const (
+	teamPath    = "/v1/teams/{team}"
+	clusterPath = teamPath + "/clusters/{cluster}"
+)
+
+// routes is the table of routes. A path with {team} concerns the objects of that team alone.
+var routes = []route{
+	{"get-openapi", http.MethodGet, "/v1/openapi.json", public, http.StatusOK, "Get this description", "Returns the OpenAPI document of the API."},
+
+	{"get-team", http.MethodGet, teamPath, readOnly, http.StatusOK, "Get a team", "Returns the team."},
+	{"rename-team", http.MethodPatch, teamPath, owner, http.StatusOK, "Rename a team", "Changes the name of the team."},
+
+	{"list-members", http.MethodGet, teamPath + "/members", readOnly, http.StatusOK, "List members", "Returns the members in order of their account IDs."},
+	{
+		"set-role", http.MethodPatch, teamPath + "/members/{account}", admin, http.StatusOK, "Change the role of a member",
+		"Changes the role of a member. Neither the earlier nor the new role may be above the caller's. The last owner stays an owner.",
+	},
+	{
+		"remove-member", http.MethodDelete, teamPath + "/members/{account}", admin, http.StatusNoContent, "Remove a member",
+		"Removes a member and the member's API tokens. The member's role may not be above the caller's. The last owner stays.",
+	},
+
+	{"list-invitations", http.MethodGet, teamPath + "/invitations", admin, http.StatusOK, "List invitations", "Returns the open invitations in order of their IDs."},
+	{
+		"create-invitation", http.MethodPost, teamPath + "/invitations", admin, http.StatusCreated, "Invite into a team",
+		"Creates an invitation for an e-mail address, in place of an earlier one. The role may not be above the caller's. Only this answer has the secret.",
+	},
+	{"revoke-invitation", http.MethodDelete, teamPath + "/invitations/{invitation}", admin, http.StatusNoContent, "Revoke an invitation", "Deletes an invitation."},
+	{
+		"accept-invitation", http.MethodPost, teamPath + "/invitations/accept", session, http.StatusOK, "Accept an invitation",
+		"Adds the account of the session to the team. The account has the invited e-mail address.",
+	},
+
+	{"list-clusters", http.MethodGet, teamPath + "/clusters", readOnly, http.StatusOK, "List clusters", "Returns the virtual clusters in order of their names, deleted ones included."},
+	{
+		"create-cluster", http.MethodPost, teamPath + "/clusters", member, http.StatusCreated, "Create a cluster",
+		"Creates a virtual cluster. If an earlier request with this name was interrupted, the same request completes the cluster.",
+	},
+	{"get-cluster", http.MethodGet, clusterPath, readOnly, http.StatusOK, "Get a cluster", "Returns a virtual cluster."},
+	{"rename-cluster", http.MethodPatch, clusterPath, member, http.StatusOK, "Rename a cluster", "Changes the name of a virtual cluster. Its ID stays, and so do its agent keys."},
+	{
+		"delete-cluster", http.MethodDelete, clusterPath, admin, http.StatusNoContent, "Delete a cluster",
+		"Marks a virtual cluster as deleted and stops it. It keeps its name and counts toward the bound of the team. A suspended cluster is not deleted.",
+	},
+	{"undelete-cluster", http.MethodPost, clusterPath + "/undelete", admin, http.StatusOK, "Bring back a deleted cluster", "Makes a deleted virtual cluster active again. An active one stays active."},
+
+	{"list-agent-keys", http.MethodGet, clusterPath + "/agent-keys", readOnly, http.StatusOK, "List agent keys", "Returns the agent keys of a cluster in order of their IDs, without their secrets."},
+	{
+		"create-agent-key", http.MethodPost, clusterPath + "/agent-keys", member, http.StatusCreated, "Create an agent key",
+		"Creates an agent key of a cluster. Only this answer has the key.",
+	},
+	{
+		"revoke-agent-key", http.MethodDelete, clusterPath + "/agent-keys/{key}", member, http.StatusNoContent, "Revoke an agent key",
+		"Deletes an agent key. Control planes then end the streams of its agents.",
+	},
+
+	{
+		"list-tokens", http.MethodGet, teamPath + "/tokens", readOnly, http.StatusOK, "List API tokens",
+		"Returns the API tokens of the caller in order of their IDs, without their secrets. Admins and owners get the tokens of all members, by account.",
+	},
+	{
+		"create-token", http.MethodPost, teamPath + "/tokens", readOnly, http.StatusCreated, "Create an API token",
+		"Creates an API token of the caller. Its role may not be above the caller's. With an API token that expires, the new one expires no later. Only this answer has the token.",
+	},
+	{
+		"revoke-token", http.MethodDelete, teamPath + "/tokens/{token}", readOnly, http.StatusNoContent, "Revoke an API token",
+		"Deletes an API token of the caller. Admins and owners can delete the tokens of all members.",
+	},
+
+	{"list-audit", http.MethodGet, teamPath + "/audit", admin, http.StatusOK, "List audit entries", "Returns the newest 1,000 changes of the team, the newest first."},
+}
