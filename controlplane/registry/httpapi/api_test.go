@@ -120,6 +120,24 @@ func TestErrors_SecretOfAnInvitation(t *testing.T) {
 	}
 }
 
+// TestAccept_DeletingTeam checks that a secret that is no invitation's finds nothing out about a team.
+func TestAccept_DeletingTeam(t *testing.T) {
+	f := open(t)
+	accept := request{method: http.MethodPost, path: "/v1/teams/" + f.other.team + "/invitations/accept", body: `{"secret":"x"}`}.cookie(f.accounts[registry.Owner].session)
+	none := f.do(t, request{method: accept.method, path: "/v1/teams/0MP4Kxjfr8KpC_OLjGQtgg/invitations/accept", body: accept.body, header: accept.header})
+	require.Equal(t, http.StatusNotFound, none.status)
+	require.Equal(t, none, f.do(t, accept))
+	key := "/p/+registry/teams/" + f.other.team
+	resp, err := f.etcd.Client().Get(t.Context(), key)
+	require.NoError(t, err)
+	marked := strings.Replace(string(resp.Kvs[0].Value), `"audited"`, `"deleting":true,"audited"`, 1)
+	_, err = f.etcd.Client().Put(t.Context(), key, marked)
+	require.NoError(t, err)
+	require.Equal(t, none, f.do(t, accept))
+	r := request{method: http.MethodPatch, path: "/v1/teams/" + f.other.team, body: `{"name":"x"}`}.bearer(f.other.token)
+	require.Equal(t, http.StatusConflict, f.do(t, r).status, "the mark is read")
+}
+
 func TestBounds(t *testing.T) {
 	f := open(t)
 	for i := range registry.MaxClusters {

@@ -21,7 +21,7 @@ type Problem struct {
 	Title  string  `json:"title" doc:"Text of the HTTP status."`
 	Status int     `json:"status" doc:"HTTP status."`
 	Detail string  `json:"detail" doc:"Cause of the error."`
-	Errors []Fault `json:"errors,omitempty" doc:"Faults of the request, by field."`
+	Errors []Fault `json:"errors,omitempty" nullable:"false" doc:"Faults of the request, by field."`
 
 	headers http.Header
 }

@@ -72,7 +72,11 @@ func (h *Handler) routeInvitations(r *router) {
 		return nil, h.cfg.Registry.Withdraw(ctx, who.actor(), in.Team, hash)
 	})
 	handle(h, r, "accept-invitation", func(ctx context.Context, who *caller, in *acceptInput) (*teamOutput, error) {
-		if err := h.cfg.Registry.Accept(ctx, who.actor(), in.Team, who.account, accesskey.HashOf(in.Body.Secret)); err != nil {
+		secret := accesskey.HashOf(in.Body.Secret)
+		if _, err := h.cfg.Registry.Invitation(ctx, in.Team, secret); err != nil { // before errors of a team that the caller may not know
+			return nil, err
+		}
+		if err := h.cfg.Registry.Accept(ctx, who.actor(), in.Team, who.account, secret); err != nil {
 			return nil, err
 		}
 		return h.team(ctx, in.Team)
