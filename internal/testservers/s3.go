@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -32,11 +33,15 @@ func StartS3(tb testing.TB, buckets ...string) *S3 {
 	return StartS3At(tb, Place{}, buckets...)
 }
 
-// StartS3At is StartS3 elsewhere.
+// servers counts the S3 servers of this process. Each has credentials of its own.
+var servers atomic.Int64
+
+// StartS3At is StartS3 at another place.
 func StartS3At(tb testing.TB, place Place, buckets ...string) *S3 {
 	tb.Helper()
 	program := Binary(tb, "versitygw")
-	s := &S3{Region: "us-east-1", AccessKey: "test-access-key", SecretKey: "test-secret-key", Dir: tb.TempDir()}
+	n := servers.Add(1)
+	s := &S3{Region: "us-east-1", AccessKey: fmt.Sprintf("access-key-%d", n), SecretKey: fmt.Sprintf("secret-key-%d", n), Dir: tb.TempDir()}
 	for _, b := range buckets {
 		s.CreateBucket(tb, b)
 	}

@@ -49,6 +49,6 @@ func TestS3_KeepsObjectsInItsDirectory(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, entries, 2)
 	s3.Restart()
-	require.Contains(t, s3.URL("one", "a/b"), "s3://one/a/b?access-key=test-access-key&endpoint=http%3A%2F%2F127.0.0.1")
+	require.Contains(t, s3.URL("one", "a/b"), "s3://one/a/b?access-key="+s3.AccessKey+"&endpoint=http%3A%2F%2F127.0.0.1")
 	require.DirExists(t, filepath.Join(s3.Dir, "two"))
 }

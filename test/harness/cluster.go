@@ -22,7 +22,7 @@ type ClusterConfig struct {
 	MutualTLS     bool     // with TLS: agents show certificates
 	Binary        string   // program of every process at first; the binary under test
 	Buckets       int      // 1; all on one S3 server, the cluster uses the first
-	StateBucket   bool     // control planes have a bucket of their own, and reach that of the agents by no flag
+	StateBucket   bool     // control planes have a bucket of their own, on an S3 server with other credentials
 	Latency       string   // model that delays requests to the S3 server (package objstore/latency); none
 	AgentFlags    []string // further flags of every agent
 	ControlFlags  []string // further flags of every control plane
@@ -33,7 +33,7 @@ type ClusterConfig struct {
 	Earlier string
 	Proxied bool // agents reach every control plane through its Proxy only
 
-	// Place says where each process runs, by name: etcd, s3, controlplane-0, agent-0. nil: all on 127.0.0.1.
+	// Place says where each process runs, by name: etcd, s3, state, controlplane-0, agent-0. nil: all on 127.0.0.1.
 	Place func(process string) testservers.Place
 	// Front gives the address that others are told instead of one that a process listens at. nil: that one.
 	Front func(process, address string) string
@@ -45,6 +45,7 @@ type Cluster struct {
 	ControlPlanes []*ControlPlane
 	Etcd          *testservers.Etcd
 	S3            *testservers.S3
+	StateS3       *testservers.S3 // of the control planes; nil without StateBucket
 	AgentKey      string
 	OperatorKey   string
 	BucketURL     string
@@ -113,7 +114,8 @@ func NewCluster(t testing.TB, cfg ClusterConfig) *Cluster {
 	c.S3.Endpoint = "http://" + cfg.Front("s3", strings.TrimPrefix(c.S3.Endpoint, "http://"))
 	c.BucketURL = c.S3.URL("bucket", "freshet")
 	if cfg.StateBucket {
-		c.S3.CreateBucket(t, "state")
+		c.StateS3 = testservers.StartS3At(t, cfg.Place("state"), "state")
+		c.StateS3.Endpoint = "http://" + cfg.Front("state", strings.TrimPrefix(c.StateS3.Endpoint, "http://"))
 	}
 	if cfg.Latency != "" {
 		c.BucketURL += "&latency=" + cfg.Latency
@@ -216,7 +218,7 @@ func (c *Cluster) newControlPlane(t testing.TB, name string, flags []string) *Co
 		"--grpc-listen", listen, "--advertise", p.GRPC, "--http-listen", http, "--agent-key", c.AgentKey,
 	}
 	if c.cfg.StateBucket {
-		args = append(args, "--state-bucket", c.S3.URL("state", ""))
+		args = append(args, "--state-bucket", c.StateS3.URL("state", ""))
 	} else {
 		args = append(args, "--bucket", c.BucketURL)
 	}

@@ -54,14 +54,7 @@ func home(process string) (node string, k int) {
 }
 
 // index is a node's number in addresses.
-func index(node string) int {
-	for i, n := range nodes {
-		if n == node {
-			return i + 1
-		}
-	}
-	return 0
-}
+func index(node string) int { return topology.Index(node) }
 
 // forcedLoopback says whether loopback addresses are asked for.
 func forcedLoopback() bool { return os.Getenv("FRESHET_ZONES_LOOPBACK") == "1" }

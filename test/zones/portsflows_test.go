@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/freshet-io/freshet/internal/testservers"
 )
 
 const (
@@ -92,7 +94,7 @@ var socketLine = regexp.MustCompile(`(\S+:\d+)\s+(\S+:\d+)\s+users:.*?,pid=(\d+)
 // sockets returns the connections from a node's clients to the agents of other zones.
 func (n *namespaces) sockets(t *testing.T, node string) map[socket]flow {
 	t.Helper()
-	out, err := exec.Command("ip", "netns", "exec", n.name(node), "ss", "-Htnip").Output()
+	out, err := exec.Command("ip", "netns", "exec", n.Namespace(node), "ss", "-Htnip").Output()
 	if err != nil {
 		t.Errorf("ss in %s: %v", node, err)
 		return nil
@@ -111,7 +113,7 @@ func parseSockets(node string, out []byte) map[socket]flow {
 		}
 		local, _, _ := net.SplitHostPort(m[1]) // by the expression
 		remote, _, _ := net.SplitHostPort(m[2])
-		if local != address(node, clientHost) || zoneAt(remote) == node || zoneAt(remote) == "" {
+		if local != address(node, testservers.ClientHost) || zoneAt(remote) == node || zoneAt(remote) == "" {
 			continue
 		}
 		pid, _ := strconv.Atoi(m[3]) // by the expression
