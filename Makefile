@@ -20,7 +20,7 @@ export GOFLAGS := $(strip -trimpath $(filter-out -trimpath,$(shell $(GO) env GOF
 UNIT      = $(shell { $(GO) list ./... || echo ./go-list-failed; } | grep -v '/test/') ./test/removal
 PLAIN     = $(shell $(GO) list ./bench/... ./cmd/... ./deploy/... ./internal/docs ./internal/lint ./controlplane/job) ./test/removal
 WAITING   = ./test/clients ./test/matrix ./test/ecosystem ./test/differential ./test/e2e ./test/zones ./test/chart ./test/elastic ./test/upgrade ./test/ecs ./test/attacks ./test/soak
-MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' -e '/test/removal' -e '/test/kube' -e '/test/ecs/cluster' -e '/test/compose' $(WAITING:./%=-e '/%$$'))
+MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' -e '/test/removal' -e '/test/kube' -e '/test/ecs/cluster' -e '/test/compose' -e '/test/boundary' $(WAITING:./%=-e '/%$$'))
 # Vet is make lint's.
 TEST      = $(GO) test -vet=off -timeout 14m
 REAL      = FRESHET_BINARY=$(abspath $(BIN)/freshet) $(TEST) -count=1
@@ -280,6 +280,10 @@ upgrade: ## restart a cluster under load from the build of test/upgrade/testdata
 zones: ## count what goes between zones, each a network namespace that produces SIZE (1GiB); LOOPBACK=1 does without; BREAK=listener-zone must fail
 	FRESHET_ZONES=$(or $(SIZE),1GiB) FRESHET_ZONES_LOOPBACK=$(LOOPBACK) FRESHET_BREAK=$(BREAK) \
 		$(GO) test -timeout 0 -count=1 -v -run '^TestZones$(if $(BREAK),_Ports,(_Ports)?)$$' ./test/zones
+
+.PHONY: e2e-boundary
+e2e-boundary: ## search for records in all bytes that control planes receive, log and store, beside a bucket that they have no route to (root on Linux, 1 minute)
+	FRESHET_BOUNDARY=1 $(GO) test -timeout 10m -count=1 -v ./test/boundary
 
 .PHONY: lostzone
 lostzone: build ## let consumers of ten client versions lose their zone for good, and its agents one by one (8 minutes)

@@ -72,6 +72,20 @@ func (p Place) Dial(ctx context.Context, network, address string) (conn net.Conn
 	return conn, err
 }
 
+// Listen accepts TCP connections at a free port of the place's address.
+func (p Place) Listen(tb testing.TB) net.Listener {
+	tb.Helper()
+	var l net.Listener
+	err := p.enter(func() (err error) {
+		l, err = new(net.ListenConfig).Listen(tb.Context(), "tcp", net.JoinHostPort(p.Host(), "0"))
+		return err
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return l
+}
+
 // ListenPacket receives datagrams at an IP address and port as a process there does.
 func (p Place) ListenPacket(ctx context.Context, network, address string) (c net.PacketConn, err error) {
 	err = p.enter(func() error {
