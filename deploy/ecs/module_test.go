@@ -38,7 +38,7 @@ func TestParity_FindsFaults(t *testing.T) {
 		{"tcp_idle_timeout_seconds = 600", "tcp_idle_timeout_seconds = 350", "ListenerB2: ListenerAttributes/tcp.idle_timeout.seconds/Value"},
 		{`ports = [8090, 8090], cidr = c`, `ports = [8090, 8090], cidr = "0.0.0.0/0"`, "ControlPlanes: Ingress tcp 8090 8090 0.0.0.0/0  operators and scalers"},
 		{"ports = [2379, 2379]", "ports = [2380, 2380]", "ControlPlanes: Egress tcp 2379 2379 0.0.0.0/0  etcd"},
-		{`"s3:DeleteObject", `, "", "ControlPlaneRole: Policies/0/PolicyDocument/Statement/0/Action"},
+		{`, "s3:DeleteObject"]`, "]", "ControlPlaneRole: Policies/0/PolicyDocument/Statement/0/Action"},
 		{`"${local.bucket_arn}/${var.prefix}/*"`, `"${local.bucket_arn}/*"`, "AgentRole: Policies/0/PolicyDocument/Statement/0/Resource"},
 		{`"${aws_cloudwatch_log_group.this.arn}:*"`, "aws_cloudwatch_log_group.this.arn", "ExecutionRole: Policies/0/PolicyDocument/Statement/0/Resource"},
 		{`task_role_arn            = aws_iam_role.agent.arn`, `task_role_arn            = aws_iam_role.control_plane.arn`, "TaskA: TaskRoleArn"},
