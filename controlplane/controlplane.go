@@ -115,7 +115,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	}
 	c.statuses = &statuses{
 		plane: c, began: time.Now(), forwarder: operated.Forwarder,
-		peers: newPeers(c.members, c.cfg.ReplicaTLS),
+		peers: newPeers(c.members, c.cfg.Timing.Lease, c.cfg.ReplicaTLS),
 	}
 	for _, vc := range c.cfg.VirtualClusters {
 		if err := c.clusters.add(vc.spec(c.cfg.share())); err != nil {

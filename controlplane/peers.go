@@ -19,17 +19,20 @@ import (
 
 // Bounds of the watch of other replicas.
 const (
-	peerPause   = 2 * time.Second // between two rounds of questions
-	peerTimeout = time.Second     // of a question
-	// A killed replica is silent for 8 s or more when its lease ends. One that stops in good order gives its lease back sooner.
-	lapseSilence = 7 * time.Second
-	peerMemory   = 10 * time.Minute // time for which a replica is remembered after its lease has ended
-	maxPeers     = 64               // replicas that are watched or remembered
+	peerPause   = 2 * time.Second  // between two rounds of questions
+	peerTimeout = time.Second      // of a question
+	peerMemory  = 10 * time.Minute // time for which a replica is remembered after its lease has ended
+	maxPeers    = 64               // replicas that are watched or remembered
 )
+
+// lapseSilence returns the minimum silence of a killed replica when its lease ends. The replica renewed the lease at most a tenth of its term
+// before its end. A replica that stops in good order removes its key sooner: within 3 s of its last answer.
+func lapseSilence(lease time.Duration) time.Duration { return lease * 4 / 5 }
 
 // peers asks the other replicas whether they run, for operators. Nothing is decided by the answers.
 type peers struct {
 	members *members
+	lapse   time.Duration // lapseSilence
 	ask     func(ctx context.Context, address string) (*api.ClockResponse, error)
 
 	mu struct {
@@ -50,8 +53,8 @@ type peer struct {
 	gone    bool      // its lease has ended
 }
 
-func newPeers(r *members, secure *tls.Config) *peers {
-	p := &peers{members: r, ask: func(ctx context.Context, address string) (*api.ClockResponse, error) {
+func newPeers(r *members, lease time.Duration, secure *tls.Config) *peers {
+	p := &peers{members: r, lapse: lapseSilence(lease), ask: func(ctx context.Context, address string) (*api.ClockResponse, error) {
 		return askReplica(ctx, address, r.replicaKey(), secure)
 	}}
 	p.mu.known = map[string]*peer{}
@@ -107,7 +110,7 @@ func (p *peers) update(now time.Time) (registered []member) {
 	for address, known := range p.mu.known {
 		restarted := slices.ContainsFunc(registered, func(r member) bool { return r.id == known.id })
 		silence := now.Sub(known.heard)
-		if known.gone && (restarted || silence < lapseSilence || silence > peerMemory) {
+		if known.gone && (restarted || silence < p.lapse || silence > peerMemory) {
 			delete(p.mu.known, address)
 		}
 	}

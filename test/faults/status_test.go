@@ -36,6 +36,11 @@ func TestStatus_NamesAStoppedPart(t *testing.T) {
 	names := func(stopped time.Time, says ...string) {
 		t.Helper()
 		var last harness.Result
+		defer func() {
+			if t.Failed() {
+				t.Log(last.Out, last.Err)
+			}
+		}()
 		harness.Await(t, "status names what has stopped", func() bool {
 			began := time.Now()
 			last = harness.Operate(t, c, "status")
