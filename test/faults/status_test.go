@@ -21,12 +21,14 @@ const remembered = 5 * time.Second
 func TestStatus_NamesAStoppedPart(t *testing.T) {
 	t.Parallel()
 	c := harness.StartCluster(t, harness.ClusterConfig{Agents: 3, ControlPlanes: 3, Zones: []string{"a", "b"}})
-	healthy := func() {
+	healthy := func() { // and each replica has answered since its lease was granted
 		t.Helper()
 		var last harness.Result
 		harness.Await(t, "status without findings", func() bool {
 			last = harness.Operate(t, c, "status")
-			return last.Code == 0
+			return last.Code == 0 && !slices.ContainsFunc(c.ControlPlanes, func(p *harness.ControlPlane) bool {
+				return !regexp.MustCompile(regexp.QuoteMeta(p.GRPC) + ` +[^- ]`).MatchString(last.Out)
+			})
 		})
 		require.Contains(t, last.Out, "Findings: none")
 		t.Log(last.Out)
