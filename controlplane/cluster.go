@@ -55,6 +55,7 @@ type cluster struct {
 	stored    atomic.Pointer[stored]     // nil until the cluster's id is known
 	fault     atomic.Pointer[error]      // of the newest attempt to learn it
 	unfollow  func()                     // set by identify
+	warm      chan struct{}              // of ControlPlane
 	began     atomic.Bool                // run was called
 	stopped   atomic.Pointer[error]      // why it ended by itself, nil otherwise
 }
@@ -62,6 +63,7 @@ type cluster struct {
 // stored has the parts that work on the keys and objects of a cluster id.
 type stored struct {
 	clusterID string
+	log       metalog.Log
 	replica   *replica.Replica
 	work      *lifecycle.Lifecycle
 	bucket    *bucketCheck
@@ -70,7 +72,7 @@ type stored struct {
 func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 	built := &cluster{
 		spec: spec, cfg: &c.cfg, statuses: c.statuses, members: c.members, store: c.store, log: c.cfg.Log.With(zap.String("virtual_cluster", spec.Name)),
-		directory: c.directory(), gathered: prometheus.NewRegistry(),
+		directory: c.directory(), gathered: prometheus.NewRegistry(), warm: c.warm,
 	}
 	built.metrics = prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": spec.Name}, built.gathered)
 	bounds := c.cfg.boundsOf(spec)
@@ -121,7 +123,7 @@ func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 }
 
 // open builds the parts that work on the keys and objects of the cluster's id.
-func (c *cluster) open(clusterID string) (*stored, error) {
+func (c *cluster) open(clusterID string, warm bool) (*stored, error) {
 	metadataLog, err := etcdlog.Open(etcdlog.Config{
 		Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, ClusterID: clusterID,
 		Log: metalog.Config{Lease: c.members.lease, Timing: c.cfg.Timing, Logger: explaining(c.log, c.members.health.explainRequest), Registerer: c.metrics},
@@ -129,7 +131,7 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stored{clusterID: clusterID}
+	s := &stored{clusterID: clusterID, log: metadataLog}
 	s.bucket = &bucketCheck{bucketFacts: bucketFacts{
 		setting: c.cfg.bucketSetting(), records: !c.cfg.AgentsBucket, bucket: c.cfg.Bucket, gate: marker.NewGate(c.cfg.Bucket), location: c.cfg.BucketLocation,
 		etcdPrefix: c.cfg.EtcdPrefix, virtualCluster: c.spec.Name, log: c.log, metalog: metadataLog,
@@ -144,7 +146,7 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 	}
 	bounds := c.cfg.boundsOf(c.spec)
 	s.replica, err = replica.New(replica.Config{
-		Replica: c.cfg.ReplicaID, Address: c.cfg.Advertise, TakeOver: c.cfg.TakeOver, Log: metadataLog, ClusterID: clusterID,
+		Replica: c.cfg.ReplicaID, Address: c.cfg.Advertise, TakeOver: c.cfg.TakeOver, Cold: !warm, Log: metadataLog, ClusterID: clusterID,
 		Bucket: s.bucket.gate, SnapshotPrefix: SnapshotPrefix(clusterID), BucketLocation: c.cfg.BucketLocation,
 		OnOwner: c.sessions.Own, BeforeBootstrap: s.bucket.beforeBootstrap, ConfirmBucket: s.bucket.confirm, Final: final,
 		Beside: func(ctx context.Context, t replica.Tenure) { c.beside(ctx, s.work, t) }, Version: c.members.versions.Lowest,
@@ -275,9 +277,11 @@ func (c *cluster) warning() string {
 // run learns the cluster's id, then follows and owns until ctx ends. An error means that this replica's state cannot be trusted, or
 // that its bucket is another cluster's; it has been logged. works is closed when the object store can be used.
 func (c *cluster) run(ctx context.Context, works <-chan struct{}) error {
-	s, err := c.identify(ctx)
+	warm, release := c.stayWarm()
+	defer release()
+	s, err := c.identify(ctx, warm)
 	if s != nil {
-		err = c.serve(ctx, s, works)
+		err = errors.Join(c.serve(ctx, s, works), s.log.Close())
 		c.unfollow()
 	}
 	if err != nil {
@@ -285,6 +289,22 @@ func (c *cluster) run(ctx context.Context, works <-chan struct{}) error {
 		return fmt.Errorf("virtual cluster %s: %w", c.spec.Name, err)
 	}
 	return nil
+}
+
+// maxWarm is the maximum number of virtual clusters that stay warm without Spec.Warm.
+const maxWarm = 8
+
+// stayWarm reports whether the replica follows the cluster's log while another replica is the owner.
+func (c *cluster) stayWarm() (warm bool, release func()) {
+	if c.spec.Warm {
+		return true, func() {}
+	}
+	select {
+	case c.warm <- struct{}{}:
+		return true, func() { <-c.warm }
+	default:
+		return false, func() {}
+	}
 }
 
 // Bounds of learning the cluster's id.
@@ -298,7 +318,7 @@ var errOtherCluster = errors.New("keys of another cluster")
 
 // identify learns the cluster's id and opens its log and objects. It repeats attempts that etcd does not answer, until ctx
 // ends, and then returns nil and no error.
-func (c *cluster) identify(ctx context.Context) (*stored, error) {
+func (c *cluster) identify(ctx context.Context, warm bool) (*stored, error) {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, identifyTimeout)
 		clusterID, err := c.spec.ID, error(nil)
@@ -316,7 +336,7 @@ func (c *cluster) identify(ctx context.Context) (*stored, error) {
 			c.log.Error("virtual cluster stops: its keys belong to another cluster", zap.Error(err))
 			return nil, err
 		case err == nil:
-			s, err := c.open(clusterID)
+			s, err := c.open(clusterID, warm)
 			if err != nil {
 				return nil, err
 			}

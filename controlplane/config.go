@@ -256,7 +256,7 @@ func (c *Config) keys() (all []keys.Entry) {
 
 // spec returns the description of the virtual cluster, with the cluster id in its keys if clusterID returns no error.
 func (vc *VirtualCluster) spec(memory int64) *directory.Spec {
-	s := &directory.Spec{Name: vc.Name, State: directory.Active, Memory: memory, DefaultPartitions: vc.DefaultPartitions, Broker: vc.Broker}
+	s := &directory.Spec{Name: vc.Name, State: directory.Active, Warm: true, Memory: memory, DefaultPartitions: vc.DefaultPartitions, Broker: vc.Broker}
 	s.ID, _ = vc.clusterID() // Validate has reported the error
 	for _, key := range vc.AgentKeys {
 		s.Keys = append(s.Keys, directory.Key{Hash: accesskey.HashOf(key), Kind: keys.Agent})

@@ -40,6 +40,7 @@ type ControlPlane struct {
 	members  *members
 	clusters *clusters
 	answers  *session.Answers // of all clusters
+	warm     chan struct{}    // has an element for each cluster that stays warm without Spec.Warm
 	store    *probe.Watch
 	statuses *statuses
 	keyFiles []*keys.File
@@ -51,7 +52,7 @@ func New(cfg Config) (*ControlPlane, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
 	}
-	return &ControlPlane{cfg: cfg, store: probe.NewWatch(probe.CreateOnly, open.Address(cfg.BucketLocation), cfg.Log)}, nil
+	return &ControlPlane{cfg: cfg, warm: make(chan struct{}, maxWarm), store: probe.NewWatch(probe.CreateOnly, open.Address(cfg.BucketLocation), cfg.Log)}, nil
 }
 
 // Listen opens the addresses and builds the servers, so that a fault shows before anything runs.
@@ -91,7 +92,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 		return err
 	}
 	health := newEtcdHealth(c.cfg.Etcd, c.cfg.EtcdTLS)
-	c.lease, err = etcdlog.NewLease(c.cfg.Etcd, metalog.Config{
+	c.lease, err = etcdlog.NewLease(c.cfg.Etcd, c.cfg.EtcdPrefix, metalog.Config{
 		Timing: c.cfg.Timing, Logger: explaining(c.cfg.Log, health.explainRequest), Registerer: c.cfg.Registry,
 	})
 	if err != nil {

@@ -85,7 +85,7 @@ func TestMembers_TwoOfOneID(t *testing.T) {
 		}
 	}()
 	replica := func(id, instance string) *members {
-		lease, err := etcdlog.NewLease(etcd.Client(), metalog.Config{})
+		lease, err := etcdlog.NewLease(etcd.Client(), "/p", metalog.Config{})
 		require.NoError(t, err)
 		running, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 		stopped := make(chan error, 1)

@@ -154,7 +154,7 @@ func (r *rig) etcdDir() string { return filepath.Join(r.cfg.Dir, "etcd") }
 // openLog returns the log of one replica, under a lease of this replica.
 func (r *rig) openLog() (metalog.Log, error) {
 	cfg := metalog.Config{Logger: r.cfg.Log}
-	lease, err := etcdlog.NewLease(r.etcd.Client(), cfg)
+	lease, err := etcdlog.NewLease(r.etcd.Client(), "", cfg)
 	if err != nil {
 		return nil, err
 	}

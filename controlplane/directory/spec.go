@@ -53,6 +53,9 @@ type Spec struct {
 	// replica uses its own memory limit if that is lower. Nothing adds up the Memory of several virtual clusters. 0 means no limit, in the
 	// settings alone. Default in etcd: DefaultMemory.
 	Memory int64
+	// Warm has replicas follow the log of the virtual cluster while another one is its owner, so that they take over sooner. Others do so for a
+	// few virtual clusters. It is set for those of the settings.
+	Warm bool
 	// Limits are the limits of the state. 0 takes the one that follows from Memory.
 	Limits metadata.Limits
 	// DefaultPartitions is the partition count of topics created without one; default 1.
@@ -78,7 +81,7 @@ func (s *Spec) Entries() []keys.Entry {
 
 // SameButKeys reports whether two Specs differ in nothing but their keys.
 func (s *Spec) SameButKeys(o *Spec) bool {
-	return s.ID == o.ID && s.Name == o.Name && s.State == o.State && s.Memory == o.Memory && s.Limits == o.Limits &&
+	return s.ID == o.ID && s.Name == o.Name && s.State == o.State && s.Warm == o.Warm && s.Memory == o.Memory && s.Limits == o.Limits &&
 		s.DefaultPartitions == o.DefaultPartitions && maps.Equal(s.Broker.Texts(), o.Broker.Texts())
 }
 
@@ -98,6 +101,7 @@ type record struct {
 	Name              string            `json:"name"`
 	State             State             `json:"state"`
 	Keys              []recordKey       `json:"keys,omitempty"`
+	Warm              bool              `json:"warm,omitempty"`
 	Memory            int64             `json:"memory_bytes,omitempty"` // 0: DefaultMemory
 	Limits            map[string]int64  `json:"limits,omitempty"`       // by metadata.LimitKind
 	DefaultPartitions int32             `json:"default_partitions"`
@@ -123,7 +127,7 @@ var limitKinds = func() map[string]metadata.LimitKind {
 
 // encode returns the JSON of a Spec. Error: ErrSpec.
 func (s *Spec) encode() ([]byte, error) {
-	r := record{Version: specVersion, Name: s.Name, State: s.State, Memory: s.Memory, DefaultPartitions: s.DefaultPartitions, Configs: s.Broker.Texts(), Limits: map[string]int64{}}
+	r := record{Version: specVersion, Name: s.Name, State: s.State, Warm: s.Warm, Memory: s.Memory, DefaultPartitions: s.DefaultPartitions, Configs: s.Broker.Texts(), Limits: map[string]int64{}}
 	for _, k := range s.Keys {
 		kind := ""
 		for name, of := range keyKinds {
@@ -177,7 +181,7 @@ func decode(clusterID string, value []byte) (*Spec, error) {
 	if _, err := strict.Token(); !errors.Is(err, io.EOF) {
 		return fault("text behind the JSON object")
 	}
-	s := &Spec{ID: clusterID, Stored: true, Name: r.Name, State: r.State, Memory: cmp.Or(r.Memory, DefaultMemory), DefaultPartitions: r.DefaultPartitions}
+	s := &Spec{ID: clusterID, Stored: true, Name: r.Name, State: r.State, Warm: r.Warm, Memory: cmp.Or(r.Memory, DefaultMemory), DefaultPartitions: r.DefaultPartitions}
 	switch {
 	case r.Version != specVersion:
 		return fault("version %d", r.Version)

@@ -29,7 +29,7 @@ const goldenID = "AAAAAAAAAAAAAAAAAAAAAA"
 // example is a Spec with every field.
 func example(t *testing.T) *Spec {
 	t.Helper()
-	s := &Spec{ID: goldenID, Stored: true, Name: "orders", State: Active, Memory: 256 << 20, DefaultPartitions: 3, Keys: []Key{
+	s := &Spec{ID: goldenID, Stored: true, Name: "orders", State: Active, Warm: true, Memory: 256 << 20, DefaultPartitions: 3, Keys: []Key{
 		{Hash: accesskey.HashOf("a"), Kind: keys.Agent}, {Hash: accesskey.HashOf("b"), Kind: keys.ReadOnly},
 	}}
 	for kind := range s.Limits {

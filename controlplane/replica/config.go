@@ -22,6 +22,9 @@ type Config struct {
 	Replica  string // id of this control-plane replica, unique among those that share the log
 	Address  string // its gRPC address for agents
 	TakeOver bool   // see metalog.Candidate
+	// Cold has the replica read the log only to become the owner. Otherwise it follows the log, so that it takes over sooner. A cold replica
+	// needs a log with a lease.
+	Cold bool
 
 	Log            metalog.Log
 	Bucket         objstore.Bucket // of the virtual cluster
@@ -43,7 +46,7 @@ type Config struct {
 	// Final reports whether an error of BeforeBootstrap or ConfirmBucket ends the replica. Other errors are tried again. nil means
 	// that none ends it.
 	Final func(error) bool
-	// ClusterID is given to a new virtual cluster; default: random, as Kafka makes them.
+	// ClusterID is the id of the virtual cluster, which a new one gets; default: random, as Kafka makes them.
 	ClusterID string
 	// Version is the state machine version that all replicas support now, 0 if that is not known; default
 	// metadata.MaxVersion.

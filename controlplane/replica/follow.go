@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -24,14 +23,7 @@ func (r *Replica) catchUp(ctx context.Context, tail uint64) error {
 		}
 		loaded = true
 	}
-	located := time.Now()
 	for r.asm.Next() != tail+1 {
-		if time.Since(located) >= r.cfg.Poll {
-			if err := r.locate(ctx); err != nil {
-				return err
-			}
-			located = time.Now()
-		}
 		entries, now, err := r.cfg.Log.Read(ctx, r.asm.Next(), r.cfg.ReadBytes)
 		if errors.Is(err, metalog.ErrTrimmed) && !loaded {
 			r.cfg.Logger.Info("behind the log's beginning, loading a snapshot", zap.Uint64("index", r.state.Index()))
@@ -54,19 +46,6 @@ func (r *Replica) catchUp(ctx context.Context, tail uint64) error {
 	r.noteClusterID(r.state)
 	r.metrics.index.Set(float64(r.state.Index()))
 	r.metrics.version.Set(float64(r.state.Version()))
-	return nil
-}
-
-// locate looks who owns the log: replaying a long one takes longer than owners last. Not while that is this replica,
-// which is the owner to others only when it has caught up.
-func (r *Replica) locate(ctx context.Context) error {
-	st, err := r.cfg.Log.Status(ctx)
-	if err != nil {
-		return err
-	}
-	if st.Owner.Replica != r.cfg.Replica {
-		r.locatedAt(st)
-	}
 	return nil
 }
 

@@ -1,5 +1,5 @@
-// Package replica is one virtual cluster on one control-plane replica. It follows the log, so that its state is warm;
-// when nobody owns the log it tries to; as the owner it runs the state machine (package owner), takes snapshots and
+// Package replica is one virtual cluster on one control-plane replica. It follows the log, so that its state is warm, unless Config.Cold is set.
+// When the log has no owner, the replica tries to become the owner. As the owner it runs the state machine (package owner), takes snapshots and
 // trims the log; when it is told to end it hands ownership over.
 //
 // Losing ownership is nothing special: the replica goes on following. What ends it is its context, or knowledge that
@@ -80,6 +80,9 @@ func (r *Replica) ClusterID() string {
 	if known := r.clusterID.Load(); known != nil {
 		return *known
 	}
+	if r.cfg.Cold && r.cfg.Log.Ownership().Owned {
+		return r.cfg.ClusterID
+	}
 	return ""
 }
 
@@ -90,7 +93,7 @@ func (r *Replica) noteClusterID(s *metadata.State) {
 	}
 }
 
-// location is who owned the log when this replica looked.
+// location is the owner of the log at the time when this replica looked.
 type location struct {
 	metalog.Status
 	at time.Time
@@ -104,9 +107,12 @@ func (r *Replica) locatedAt(st metalog.Status) {
 	r.located.Store(&location{Status: st, at: time.Now()})
 }
 
-// Located tells who the owner was when this replica last looked, a few polls ago and never longer than locatedLife; ok is
-// false when it knows of none. It serves to direct agents, not to decide anything.
+// Located returns the owner as this replica last saw it, never longer than locatedLife ago. ok is false if it knows of none. It serves to
+// direct agents, not to decide anything. This replica is the owner to others only when it has caught up.
 func (r *Replica) Located() (o metalog.Owner, ok bool) {
+	if seen := r.cfg.Log.Ownership(); seen.Known && seen.Owner.Replica != r.cfg.Replica {
+		return seen.Owner, seen.Owner.Replica != "" // "": a malformed key
+	}
 	l := r.located.Load()
 	if l == nil || !l.Owned || r.owner.Load() == nil && time.Since(l.at) > locatedLife {
 		return metalog.Owner{}, false
@@ -141,6 +147,7 @@ func (r *Replica) Run(ctx context.Context) error {
 	}()
 	wait, logged := r.cfg.Poll, ""
 	for {
+		r.rest(ctx)
 		err := r.round(ctx)
 		r.failed.Store(&err)
 		switch {
@@ -170,6 +177,26 @@ func (r *Replica) Run(ctx context.Context) error {
 	}
 }
 
+// rest keeps a cold replica without a state while another one owns the log, or while the owner is not known.
+func (r *Replica) rest(ctx context.Context) {
+	for r.cfg.Cold && ctx.Err() == nil {
+		seen := r.cfg.Log.Ownership()
+		others := seen.Owned && seen.Owner.Replica != "" && seen.Owner.Replica != r.cfg.Replica
+		if seen.Known && !others {
+			return
+		}
+		if others {
+			none := error(nil)
+			r.state, r.asm = nil, nil
+			r.failed.Store(&none)
+		}
+		select {
+		case <-seen.Changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
 // fatal errors mean that this replica's state or its log cannot be trusted.
 func fatal(err error) bool {
 	var older *OlderError
@@ -186,20 +213,21 @@ func fatal(err error) bool {
 	return false
 }
 
-// pause waits for the next round. An error is what the checker found.
+// pause waits for the next round, or for a change of ownership. An error is what the checker found.
 func (r *Replica) pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case err := <-r.checker.failed:
 		return err
+	case <-r.cfg.Log.Ownership().Changed:
 	case <-ctx.Done():
 	case <-timer.C:
 	}
 	return nil
 }
 
-// round looks at the log once: catches up, and owns it if nobody does.
+// round looks at the log once: it catches up, and becomes the owner if there is none.
 func (r *Replica) round(ctx context.Context) error {
 	st, err := r.cfg.Log.Status(ctx)
 	if err != nil {

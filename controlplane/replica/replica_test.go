@@ -375,9 +375,13 @@ func TestReplica_LocatesWhileCatchingUp(t *testing.T) {
 			w.propose(a)
 		}
 		w.stop(a)
+		hangs := false // each second read, for 1 s
 		slow := w.startFaulty("slow", func(op memlog.Op) memlog.Fault {
-			if op.Kind == memlog.OpRange {
-				time.Sleep(time.Second)
+			if op.Kind != memlog.OpRange {
+				return memlog.Pass
+			}
+			if hangs = !hangs; hangs {
+				return memlog.Hang
 			}
 			return memlog.Pass
 		})
@@ -642,3 +646,62 @@ func TestConfig_Validate(t *testing.T) {
 }
 
 var _ objstore.Bucket = (*bucket)(nil)
+
+// A cold replica reads neither log nor snapshots while another one owns the log, knows the owner, and takes over as soon as the key is gone.
+func TestReplica_Cold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *replica.Config) { smallSnapshots(c); c.Cold, c.ClusterID = c.Replica != "a", "id" })
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		for range 10 {
+			w.propose(a)
+		}
+		var reads atomic.Int64
+		count := func(op memlog.Op) memlog.Fault {
+			if op.Kind == memlog.OpView || op.Kind == memlog.OpRange || op.Kind == memlog.OpSnapshots {
+				reads.Add(1)
+			}
+			return memlog.Pass
+		}
+		b := w.startFaulty("b", count)
+		time.Sleep(time.Hour)
+		require.Zero(t, reads.Load())
+		o, ok := b.Located()
+		require.True(t, ok)
+		require.Equal(t, "a", o.Replica)
+		require.Equal(t, "id", b.ClusterID())
+		require.NoError(t, b.Fault())
+
+		w.stop(a)
+		w.waitOwner(b, 10*time.Millisecond)
+		require.Equal(t, wantNames(10), w.names(b))
+		w.propose(b)
+
+		a = w.start("a") // warm
+		time.Sleep(time.Minute)
+		w.stop(b)
+		w.waitOwner(a, 10*time.Millisecond)
+		require.Equal(t, wantNames(11), w.names(a))
+		w.stop(a)
+	})
+}
+
+// A cold replica that cannot see the ownership keys waits, and does not take the log.
+func TestReplica_ColdWithoutAView(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *replica.Config) { c.Cold = c.Replica == "b" })
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		b := w.start("b")
+		time.Sleep(time.Second)
+		b.net.CutOff()
+		time.Sleep(time.Minute)
+		_, ok := b.Located()
+		require.False(t, ok)
+		require.Zero(t, b.owned.Load())
+		b.net.SetFaults(nil)
+		w.stop(a)
+		w.waitOwner(b, 10*time.Second)
+		w.stop(b)
+	})
+}

@@ -95,7 +95,9 @@ type node struct {
 	net    *memlog.Replica
 	cancel context.CancelFunc
 	ended  chan error
-	owned  atomic.Int64 // times that it became the owner
+	// release ends the process's lease.
+	release func()
+	owned   atomic.Int64 // times that it became the owner
 }
 
 func newWorld(t *testing.T, adjust func(*replica.Config)) *world {
@@ -108,10 +110,13 @@ func (w *world) start(name string) *node { return w.startFaulty(name, nil) }
 // startFaulty starts a replica whose way to the log has faults from the beginning.
 func (w *world) startFaulty(name string, faults func(memlog.Op) memlog.Fault) *node {
 	w.t.Helper()
-	l, net, err := w.store.Open(name, metalog.Config{})
-	require.NoError(w.t, err)
+	net := w.store.Connect(name)
 	net.SetFaults(faults)
-	n := &node{net: net, ended: make(chan error, 1)}
+	lease, err := metalog.NewLease(net, metalog.Config{})
+	require.NoError(w.t, err)
+	l, err := metalog.New(net, metalog.Config{Lease: lease})
+	require.NoError(w.t, err)
+	n := &node{net: net, ended: make(chan error, 1), release: memlog.Start(lease)}
 	cfg := replica.Config{
 		Replica: name, Address: name + ":7050", Log: l, Bucket: w.bucket, SnapshotPrefix: prefix,
 		OnOwner: func(*owner.Owner) func() {
@@ -129,7 +134,11 @@ func (w *world) startFaulty(name string, faults func(memlog.Op) memlog.Fault) *n
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
-	go func() { n.ended <- n.Run(ctx) }()
+	go func() {
+		err := n.Run(ctx)
+		n.release()
+		n.ended <- err
+	}()
 	return n
 }
 

@@ -9,7 +9,7 @@ import (
 // Number is this program's generation. Until the first release, every change of a stored format raises it, and testdata/golden
 // holds the golden files of a generation fast. A replica refuses logs and snapshots of any other generation. Fetch and compaction
 // read batches without a check.
-const Number byte = 2
+const Number byte = 3
 
 // ErrOther is returned when stored data has another generation than this program.
 var ErrOther = errors.New("stored by a program of another generation")

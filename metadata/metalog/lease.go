@@ -14,19 +14,21 @@ import (
 // Lease is the lease of one replica in the store. All tenures of the replica are under this one lease, whatever the number of virtual
 // clusters, so one renewal keeps all of them.
 //
-// Run grants the lease and renews it. A lease can be lost: if renewals fail for Timing.SelfFence, or if it ran out or was revoked. Then
+// Run grants the lease and renews it, and keeps the replica's view of the ownership keys current (owners). A lease can be lost: if renewals fail for Timing.SelfFence, or if it ran out or was revoked. Then
 // every tenure under this grant ends, and Run grants a new lease. A tenure never becomes valid again under a later grant.
 type Lease struct {
 	store   LeaseStore
 	cfg     Config
 	metrics *leaseMetrics
+	owners  *owners
 
 	mu struct {
 		sync.Mutex
-		grant   *Grant        // nil while there is none
-		fault   error         // of the newest attempt to get one; nil after a success
-		changed chan struct{} // closed when grant changes, then replaced
-		claims  map[uint64]struct{}
+		grant    *Grant        // nil while there is none
+		fault    error         // of the newest attempt to get one; nil after a success
+		changed  chan struct{} // closed when grant changes, then replaced
+		claims   map[uint64]struct{}
+		removing map[int64]struct{} // tenures whose ownership keys Grant.repeat removes
 	}
 	repeats sync.WaitGroup // of operations that Grant.repeat runs
 }
@@ -48,12 +50,18 @@ func NewLease(store LeaseStore, cfg Config) (*Lease, error) {
 	}
 	l := &Lease{store: store, cfg: cfg, metrics: newLeaseMetrics(cfg.Registerer)}
 	l.mu.changed = make(chan struct{})
-	l.mu.claims = map[uint64]struct{}{}
+	l.mu.claims, l.mu.removing = map[uint64]struct{}{}, map[int64]struct{}{}
+	l.owners = newOwners(l)
 	return l, nil
 }
 
-// Run grants and renews the lease until ctx ends. Then it revokes the lease, which ends all tenures. It returns nil.
+// Run grants and renews the lease and follows the ownership keys until ctx ends. Then it revokes the lease, which ends all tenures. It
+// returns nil.
 func (l *Lease) Run(ctx context.Context) error {
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watching.Go(func() { l.owners.follow(ctx) })
+	watching.Go(func() { l.owners.confirm(ctx) })
 	for pause := minBackoff; ; {
 		if g, err := l.grant(ctx); err == nil {
 			l.renew(ctx, g)
@@ -63,7 +71,7 @@ func (l *Lease) Run(ctx context.Context) error {
 			pause = min(2*pause, maxBackoff)
 		}
 		if sleep(ctx, pause) != nil {
-			return nil //nolint:nilerr // ctx has ended
+			return nil
 		}
 	}
 }
@@ -106,7 +114,7 @@ func (l *Lease) renew(ctx context.Context, g *Grant) {
 		g.end(fmt.Errorf("%w: the replica stops", ErrFenced))
 	}
 	l.set(nil, nil)
-	l.repeats.Wait() // set(nil) lets no other begin
+	l.repeats.Wait() // no other begins without a grant
 	if ctx.Err() != nil {
 		l.revoke(ctx, g.id)
 	}
@@ -176,25 +184,6 @@ func (g *Grant) lose(err error) {
 	g.lease.cfg.Logger.Warn("lost the lease", zap.String("reason", reason), zap.Error(err))
 }
 
-// repeat runs op in the background until op succeeds or the grant is over, when the lease's end has the same effect.
-func (g *Grant) repeat(what string, op func(context.Context) error) {
-	l := g.lease
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.mu.grant != g {
-		return
-	}
-	l.repeats.Go(func() {
-		for pause := minBackoff; sleep(g.ctx, pause) == nil; pause = min(2*pause, maxBackoff) {
-			_, err := attempt(g.ctx, l.cfg.Timing.Attempt, func(ctx context.Context) (struct{}, error) { return struct{}{}, op(ctx) })
-			if err == nil {
-				l.cfg.Logger.Info("the store has answered late", zap.String("request", what))
-				return
-			}
-		}
-	})
-}
-
 // claim registers the nonce of a claim before its request is sent.
 func (l *Lease) claim(nonce uint64) {
 	l.mu.Lock()
@@ -209,10 +198,36 @@ func (l *Lease) disclaim(nonce uint64) {
 	delete(l.mu.claims, nonce)
 }
 
-// orphan reports whether an ownership key is under this lease, but of no claim or tenure: a request of a former claim arrived late.
-func (l *Lease) orphan(o *OwnerRecord) bool {
+// removeOrphan removes an ownership key in the background, if the key is under this lease but of no claim or tenure: its removal has failed,
+// or the request of a given-up claim has arrived late. The watch calls removeOrphan for each key that it shows.
+func (l *Lease) removeOrphan(name string) {
+	owner := l.owners.owner(name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, claimed := l.mu.claims[o.Nonce]
-	return l.mu.grant != nil && o.Lease == l.mu.grant.id && !claimed
+	g := l.mu.grant
+	if _, claimed := l.mu.claims[owner.Nonce]; owner.Tenure == 0 || g == nil || owner.Lease != g.id || claimed {
+		return
+	}
+	if _, removing := l.mu.removing[owner.Tenure]; removing {
+		return
+	}
+	l.mu.removing[owner.Tenure] = struct{}{}
+	l.repeats.Go(func() {
+		g.repeat(func(ctx context.Context) error { return l.store.Disown(ctx, name, owner.Tenure) })
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.mu.removing, owner.Tenure)
+	})
+}
+
+// repeat runs op until op succeeds or the grant is over, when the lease's end has the same effect.
+func (g *Grant) repeat(op func(context.Context) error) {
+	timing := &g.lease.cfg.Timing
+	for pause := minBackoff; sleep(g.ctx, pause) == nil; pause = min(2*pause, maxBackoff) {
+		_, err := attempt(g.ctx, timing.Attempt, func(ctx context.Context) (struct{}, error) { return struct{}{}, op(ctx) })
+		if err == nil {
+			g.lease.cfg.Logger.Info("removed an ownership key that no tenure has")
+			return
+		}
+	}
 }

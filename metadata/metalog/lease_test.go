@@ -15,6 +15,7 @@ import (
 
 // sharing is a process with the logs of two virtual clusters under one lease, and a second process with a log of the first virtual cluster.
 type sharing struct {
+	store  *memlog.Store // of the first virtual cluster
 	lease  *metalog.Lease
 	leases *memlog.Replica // the first process's way to the leases
 	one    metalog.Log
@@ -26,7 +27,7 @@ type sharing struct {
 func newSharing(t *testing.T) *sharing {
 	t.Helper()
 	store := memlog.New()
-	s := &sharing{leases: store.Connect("a")}
+	s := &sharing{store: store, leases: store.Connect("a")}
 	var err error
 	s.lease, err = metalog.NewLease(s.leases, metalog.Config{})
 	require.NoError(t, err)
@@ -60,12 +61,12 @@ func TestLease_ResigningWithTheStoreAway(t *testing.T) {
 				s := newSharing(t)
 				tenure := acquire(t, s.one, "a")
 				other := acquire(t, s.two, "a")
-				s.ones.SetFaults(always(memlog.OpDisown, fault))
+				s.leases.SetFaults(always(memlog.OpDisown, fault))
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 				defer cancel()
 				require.Error(t, tenure.Resign(ctx))
 				time.Sleep(time.Minute)
-				s.ones.SetFaults(nil)
+				s.leases.SetFaults(nil)
 				s.takes(t)
 				require.True(t, other.Valid(), "the process lives on")
 				require.NoError(t, other.Resign(t.Context()))
@@ -85,8 +86,7 @@ func TestLease_ClaimWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// A claim arrives after its caller gave up, and after the store said that there is no such key. The process finds the key when it reads
-// the log's status, as it does twice a second.
+// A claim arrives long after its caller gave up. The watch shows the key, and the process removes it.
 func TestLease_ClaimThatArrivesLate(t *testing.T) {
 	for name, tt := range map[string]struct {
 		holds int // requests held back
@@ -110,13 +110,13 @@ func TestLease_ClaimThatArrivesLate(t *testing.T) {
 					require.ErrorIs(t, err, metalog.ErrUnavailable)
 				}
 				time.Sleep(time.Minute)
+				s.leases.SetFaults(always(memlog.OpDisown, memlog.LoseRequest))
 				s.ones.Release()
+				time.Sleep(10 * time.Second)
 				st, err := s.rival.Status(t.Context())
 				require.NoError(t, err)
 				require.True(t, st.Owned, "the late claim has taken effect")
-				st, err = s.one.Status(t.Context())
-				require.NoError(t, err)
-				require.False(t, st.Owned)
+				s.leases.SetFaults(nil)
 				s.takes(t)
 			})
 		})
@@ -146,19 +146,81 @@ func TestLease_LateRenewal(t *testing.T) {
 	})
 }
 
-// A tenure whose key cannot be read is fenced in time, though the lease is renewed.
-func TestTenure_FencesItselfIfItsKeyIsNotRead(t *testing.T) {
+// The watch of ownership keys is held back while the lease is renewed: tenures end in time, all of them, and later ones are valid.
+func TestLease_FencesItselfIfItsWatchIsNotCurrent(t *testing.T) {
+	for name, faults := range map[string]map[memlog.OpKind]memlog.Fault{
+		"watch held back, and reads hang":  {memlog.OpWatch: memlog.Hold, memlog.OpOwners: memlog.Hang},
+		"watch breaks, and reads hang":     {memlog.OpWatch: memlog.LoseAnswer, memlog.OpOwners: memlog.Hang},
+		"the revision is not read":         {memlog.OpRevision: memlog.Hang},
+		"watch and reads are not answered": {memlog.OpWatch: memlog.Hang, memlog.OpOwners: memlog.LoseAnswer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSharing(t)
+				tenure, other := acquire(t, s.one, "a"), acquire(t, s.two, "a")
+				time.Sleep(10 * time.Second)
+				start := time.Now()
+				s.leases.SetFaults(func(op memlog.Op) memlog.Fault { return faults[op.Kind] })
+				s.store.RemoveOwner()
+				rivals := acquire(t, s.rival, "b")
+				<-tenure.Lost()
+				<-other.Lost()
+				require.LessOrEqual(t, time.Since(start), 3500*time.Millisecond)
+				require.False(t, tenure.Valid())
+				require.False(t, other.Valid())
+				require.False(t, s.one.Ownership().Known)
+				require.True(t, rivals.Valid())
+				s.leases.Release()
+				require.NoError(t, tenure.Resign(t.Context()))
+				require.NoError(t, other.Resign(t.Context()))
+				time.Sleep(10 * time.Second)
+				require.False(t, other.Valid(), "a later view revives no tenure")
+				require.Equal(t, metalog.Owner{Replica: "b", Tenure: rivals.ID()}, s.one.Ownership().Owner)
+				require.NoError(t, rivals.Resign(t.Context()))
+				require.NoError(t, acquire(t, s.one, "a").Resign(t.Context()))
+			})
+		})
+	}
+}
+
+// A watch that shows nothing any more, without an error, is begun anew before the fence falls.
+func TestLease_BeginsASilentWatchAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSharing(t)
-		tenure, other := acquire(t, s.one, "a"), acquire(t, s.two, "a")
+		tenure := acquire(t, s.two, "a")
+		s.leases.SetFaults(once(memlog.OpWatch, memlog.Hang))
+		rivals := acquire(t, s.rival, "b")
+		time.Sleep(3 * time.Second)
+		require.True(t, tenure.Valid())
+		require.Equal(t, "b", s.one.Ownership().Owner.Replica)
+		require.NoError(t, rivals.Resign(t.Context()))
+		require.NoError(t, tenure.Resign(t.Context()))
+	})
+}
+
+// Each change of the ownership of a log closes Changed, and a removed key ends the tenure at once.
+func TestLog_Ownership(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSharing(t)
+		synctest.Wait()
+		before := s.one.Ownership()
+		require.True(t, before.Known)
+		require.False(t, before.Owned)
+		tenure := acquire(t, s.one, "a")
+		other := acquire(t, s.two, "a")
+		<-before.Changed
+		owned := s.one.Ownership()
+		require.Equal(t, metalog.Ownership{Owner: metalog.Owner{Replica: "a", Tenure: tenure.ID()}, Owned: true, Known: true, Changed: owned.Changed}, owned)
 		start := time.Now()
-		s.ones.SetFaults(always(memlog.OpHolds, memlog.Hang))
+		s.store.RemoveOwner()
 		<-tenure.Lost()
-		require.False(t, tenure.Valid())
-		require.LessOrEqual(t, time.Since(start), 3500*time.Millisecond)
+		<-owned.Changed
+		require.Zero(t, time.Since(start))
+		require.False(t, s.one.Ownership().Owned)
 		require.True(t, other.Valid())
 		require.NoError(t, tenure.Resign(t.Context()))
 		require.NoError(t, other.Resign(t.Context()))
+		require.Equal(t, metalog.Ownership{}, s.rival.Ownership(), "a log without a lease has no watch")
 	})
 }
 
@@ -169,7 +231,7 @@ func TestLease_GrantedLate(t *testing.T) {
 		tenure := acquire(t, s.two, "a")
 		s.leases.CutOff()
 		<-tenure.Lost()
-		require.NoError(t, tenure.Resign(t.Context()))
+		require.ErrorIs(t, tenure.Resign(t.Context()), metalog.ErrUnavailable)
 		start := time.Now()
 		_, err := s.one.Acquire(t.Context(), metalog.Candidate{Replica: "a"})
 		require.ErrorIs(t, err, metalog.ErrUnavailable)
@@ -186,7 +248,7 @@ func TestLog_AcquireWithoutALease(t *testing.T) {
 	require.ErrorContains(t, err, "without a lease")
 }
 
-// The renewals of a process do not grow with its virtual clusters. The reads of ownership keys do.
+// The requests of a process do not grow with its virtual clusters.
 func TestLease_RequestsOfFiftyVirtualClusters(t *testing.T) {
 	const clusters, seconds = 50, 60
 	for _, shared := range []bool{false, true} {
@@ -224,9 +286,11 @@ func TestLease_RequestsOfFiftyVirtualClusters(t *testing.T) {
 					way.SetFaults(nil)
 				}
 				synctest.Wait()
-				t.Logf("%d virtual clusters: %d renewals and %d reads of keys a second", clusters, count[memlog.OpRenew]/seconds, count[memlog.OpHolds]/seconds)
+				t.Logf("%d virtual clusters: %d renewals and %d reads of the revision a second", clusters, count[memlog.OpRenew]/seconds, count[memlog.OpRevision]/seconds)
 				if shared {
-					require.InDelta(t, 2*seconds, count[memlog.OpRenew], 1)
+					for kind, n := range count {
+						require.InDelta(t, 2*seconds, n, 2, kind)
+					}
 				}
 			})
 		})

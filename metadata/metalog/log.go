@@ -28,24 +28,30 @@ func New(store Store, cfg Config) (Log, error) {
 	return &log{store: store, cfg: cfg, metrics: newMetrics(cfg.Registerer)}, nil
 }
 
-func (l *log) Close() error { return nil }
+func (l *log) Close() error {
+	if l.cfg.Lease != nil {
+		l.cfg.Lease.owners.forget(l.store.OwnerKey())
+	}
+	return nil
+}
 
 func (l *log) Status(ctx context.Context) (Status, error) {
 	v, err := read(ctx, l, "read owner and tail", l.store.View)
 	if err != nil {
 		return Status{}, err
 	}
-	if v.Owned && l.cfg.Lease != nil && l.cfg.Lease.orphan(&v.Owner) {
-		if err := l.disown(ctx, "remove orphaned ownership key", v.Owner.Tenure); err != nil {
-			return Status{}, err
-		}
-		v.Owned = false
-	}
 	st := Status{Owned: v.Owned, Tail: v.Tail.Index}
 	if v.Owned {
-		st.Owner = Owner{Replica: v.Owner.Replica, Address: v.Owner.Address, Tenure: v.Owner.Tenure}
+		st.Owner = v.Owner.public()
 	}
 	return st, nil
+}
+
+func (l *log) Ownership() Ownership {
+	if l.cfg.Lease == nil {
+		return Ownership{}
+	}
+	return l.cfg.Lease.owners.ownership(l.store.OwnerKey())
 }
 
 func (l *log) Snapshots(ctx context.Context) ([]SnapshotRef, error) {
@@ -107,47 +113,46 @@ func (l *log) Acquire(ctx context.Context, c Candidate) (Tenure, error) {
 			return nil, err
 		}
 	}
-	g, err := l.granted(ctx)
+	g, v, err := l.granted(ctx)
 	if err != nil {
 		return nil, err
 	}
 	claim := OwnerRecord{Replica: c.Replica, Address: c.Address, Nonce: rand.Uint64()}
 	l.cfg.Lease.claim(claim.Nonce)
-	sent := time.Now()
 	owner, err := read(ctx, l, "claim ownership", func(ctx context.Context) (OwnerRecord, error) {
-		sent = time.Now()
 		return l.store.Claim(ctx, g.id, claim)
 	})
 	switch {
 	case errors.Is(err, ErrLeaseGone):
 		g.lose(err)
-	case err != nil: // it may have taken effect
-		l.cfg.Lease.disclaim(claim.Nonce)
-		g.repeat("take back a claim", func(ctx context.Context) error { return l.takeBack(ctx, claim.Nonce) })
-		return nil, err
-	case owner.Nonce != claim.Nonce:
+	case err == nil && owner.Nonce != claim.Nonce:
 		err = fmt.Errorf("%w: %s", ErrHeld, owner.Replica)
 	}
-	if err != nil {
+	if err != nil { // a claim without an answer may have taken effect
 		l.cfg.Lease.disclaim(claim.Nonce)
+		l.cfg.Lease.removeOrphan(l.store.OwnerKey())
 		return nil, err
 	}
-	return l.begin(ctx, g, owner, sent)
+	return l.begin(ctx, newTenure(l, g, v, owner))
 }
 
-// granted waits for the replica's lease, for at most Timing.Read.
-func (l *log) granted(ctx context.Context) (*Grant, error) {
+// granted waits for the replica's lease and for a current view of ownership keys, for at most Timing.Read.
+func (l *log) granted(ctx context.Context) (*Grant, *view, error) {
 	if l.cfg.Lease == nil {
-		return nil, errors.New("log was opened without a lease, for reading")
+		return nil, nil, errors.New("log was opened without a lease, for reading")
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timing.Read)
 	defer cancel()
-	return l.cfg.Lease.Granted(ctx)
+	g, err := l.cfg.Lease.Granted(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := l.cfg.Lease.owners.current(ctx)
+	return g, v, err
 }
 
-// begin starts the tenure's watch and reads the log's tail, which no other replica can change any more.
-func (l *log) begin(ctx context.Context, g *Grant, owner OwnerRecord, sent time.Time) (Tenure, error) {
-	t := newTenure(l, g, owner, sent)
+// begin reads the log's tail, which no other replica can change any more.
+func (l *log) begin(ctx context.Context, t *tenure) (Tenure, error) {
 	first, err := read(ctx, l, "read first entry", func(ctx context.Context) (r Record, err error) {
 		recs, tail, err := l.store.Range(ctx, 1, 1)
 		if err != nil || len(recs) == 0 {
@@ -158,7 +163,7 @@ func (l *log) begin(ctx context.Context, g *Grant, owner OwnerRecord, sent time.
 		return recs[0], nil
 	})
 	if err == nil && !t.Valid() {
-		err = fmt.Errorf("%w: acquiring took longer than the fence stands", ErrFenced)
+		err = t.fenced(nil)
 	}
 	if err != nil {
 		_ = t.Resign(context.WithoutCancel(ctx))
@@ -187,18 +192,9 @@ func (l *log) evict(ctx context.Context, replica string) error {
 
 func (l *log) disown(ctx context.Context, what string, tenure int64) error {
 	_, err := read(ctx, l, what, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, l.store.Disown(ctx, tenure)
+		return struct{}{}, l.cfg.Lease.store.Disown(ctx, l.store.OwnerKey(), tenure)
 	})
 	return err
-}
-
-// takeBack removes the ownership key of a claim whose caller has given up.
-func (l *log) takeBack(ctx context.Context, nonce uint64) error {
-	v, err := l.store.View(ctx)
-	if err != nil || !v.Owned || v.Owner.Nonce != nonce {
-		return err
-	}
-	return l.store.Disown(ctx, v.Owner.Tenure)
 }
 
 // Back-off between attempts at the store.

@@ -59,6 +59,16 @@ type Status struct {
 	Tail  uint64 // index of the last entry, 0 when the log is empty
 }
 
+// Ownership is the owner of a log as of the newest change that the replica's watch has shown.
+type Ownership struct {
+	Owner Owner
+	Owned bool // false: there is no owner, and Owner is zero
+	// Known is false while the watch is not current. Owner and Owned are zero then.
+	Known bool
+	// Changed is closed when the ownership changes. nil for a log without a lease, which has no watch.
+	Changed <-chan struct{}
+}
+
 // SnapshotRef points to one snapshot in the bucket, which was decoded from there to a state with the same hash.
 type SnapshotRef struct {
 	Index uint64 `json:"index"` // the state after this entry
@@ -85,6 +95,9 @@ type Log interface {
 	// Status tells the current owner and the tail, read linearizably. Errors: ErrUnavailable, ErrCorrupt.
 	Status(ctx context.Context) (Status, error)
 
+	// Ownership returns the owner without a request. It serves to direct agents and to wait, not to decide anything.
+	Ownership() Ownership
+
 	// Acquire makes the candidate the owner if there is none, else returns ErrHeld. The tenure is under Config.Lease. If the replica has
 	// no lease at the moment, Acquire waits for one. The tail that Tenure.Tail returns was read linearizably after
 	// acquiring. The caller resigns when done, or the tenure lasts as long as the lease.
@@ -110,9 +123,9 @@ type Tenure interface {
 	// Tail is the last index of the log when the tenure began.
 	Tail() uint64
 
-	// Valid reports whether the fence still stands: less than the self-fence time went by, on the monotonic clock, since the last
-	// successful renewal of the lease and the last successful read of the ownership key were sent. Read state first, then check Valid,
-	// then answer (I9).
+	// Valid reports whether the fences stand: less than the self-fence time went by, on the monotonic clock, since the last successful
+	// renewal of the lease was sent, and since the last request that proved the watch of ownership keys current. Read state first, then
+	// check Valid, then answer (I9).
 	Valid() bool
 
 	// Lost is closed when the tenure is over, resigned or lost.
@@ -138,6 +151,6 @@ type Tenure interface {
 	Trim(ctx context.Context, index uint64) error
 
 	// Resign gives ownership up at once. Valid is false from the call's beginning on. After an error the removal of the ownership key is
-	// repeated in the background, until it succeeds or the replica's lease ends.
+	// repeated in the background, until the key is gone or the replica's lease has ended.
 	Resign(ctx context.Context) error
 }

@@ -42,6 +42,8 @@ type leaseMetrics struct {
 	renewals prometheus.Counter
 	failed   prometheus.Counter
 	lost     prometheus.Counter
+	watches  prometheus.Counter
+	views    prometheus.Counter
 }
 
 func newLeaseMetrics(reg prometheus.Registerer) *leaseMetrics {
@@ -57,6 +59,14 @@ func newLeaseMetrics(reg prometheus.Registerer) *leaseMetrics {
 		lost: register(reg, prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "freshet_metalog_leases_lost_total",
 			Help: "Leases of the replica that ended while it ran. Each ends the tenures of all virtual clusters that the replica owns.",
+		})),
+		watches: register(reg, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "freshet_metalog_owner_watches_broken_total",
+			Help: "Watches of ownership keys that broke or fell behind. Each makes the replica read all ownership keys anew.",
+		})),
+		views: register(reg, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "freshet_metalog_owner_views_lost_total",
+			Help: "Times that the replica no longer knew the ownership keys to be current. Each ends the tenures of all virtual clusters that the replica owns.",
 		})),
 	}
 }

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// ErrLeaseGone is returned by a Store for a lease that ran out or was revoked, and for an ownership key that is no longer
-// the tenure's.
+// ErrLeaseGone is returned by a Store for a lease that ran out or was revoked.
 var ErrLeaseGone = errors.New("lease is gone")
 
 // ErrMoved is returned by a Store if the pointers to snapshots were set after they were read.
@@ -16,7 +15,19 @@ var ErrMoved = errors.New("snapshot pointers were set meanwhile")
 // LeaseID names a lease in the store.
 type LeaseID int64
 
-// LeaseStore has the leases of a store. Every method is one attempt, as in Store.
+// OwnerKey is the ownership key of a log. Owner.Tenure is 0 if the key was removed. Owner.Replica is "" if the value is malformed.
+type OwnerKey struct {
+	Name  string // Store.OwnerKey
+	Owner OwnerRecord
+}
+
+// OwnerKeys are ownership keys and a revision of the store. They include all changes up to this revision.
+type OwnerKeys struct {
+	Keys     []OwnerKey
+	Revision int64
+}
+
+// LeaseStore has the leases of a store, and the ownership keys of all its logs. Every method is one attempt, as in Store.
 type LeaseStore interface {
 	// Grant makes a lease.
 	Grant(ctx context.Context, ttl time.Duration) (LeaseID, error)
@@ -26,6 +37,19 @@ type LeaseStore interface {
 
 	// Revoke ends the lease and removes all keys under it. A lease that is gone is no error.
 	Revoke(ctx context.Context, lease LeaseID) error
+
+	// Owners reads the ownership keys of all logs, linearizably.
+	Owners(ctx context.Context) (OwnerKeys, error)
+
+	// WatchOwners calls update with the changes of ownership keys after a revision, in order, until the watch breaks or ctx ends. It never
+	// returns nil.
+	WatchOwners(ctx context.Context, after int64, update func(OwnerKeys)) error
+
+	// Revision reads the store's revision, linearizably, and has WatchOwners report how far it is.
+	Revision(ctx context.Context) (int64, error)
+
+	// Disown removes an ownership key if it is the tenure's. The lease stays, since other keys share it. A key that is gone is no error.
+	Disown(ctx context.Context, name string, tenure int64) error
 }
 
 // OwnerRecord is the value of the ownership key. Nonce identifies the claim.
@@ -36,6 +60,10 @@ type OwnerRecord struct {
 	Tenure  int64  `json:"-"` // the key's create revision
 	// Lease is the key's lease.
 	Lease LeaseID `json:"-"`
+}
+
+func (r *OwnerRecord) public() Owner {
+	return Owner{Replica: r.Replica, Address: r.Address, Tenure: r.Tenure}
 }
 
 // Tail is the value of the tail key: the last index, and the payload bytes ever appended up to it.
@@ -72,18 +100,15 @@ type View struct {
 // ErrLeaseGone and ErrCorrupt means that the outcome is unknown, and the caller resolves it. Reads are linearizable.
 // Implementations do not retry.
 type Store interface {
+	// OwnerKey returns the name of the ownership key.
+	OwnerKey() string
+
 	// View reads owner and tail.
 	View(ctx context.Context) (View, error)
 
 	// Claim creates the ownership key under the lease if there is none, and returns the owner as it stands now:
 	// the claim's own record (same nonce), or another replica's. Error: ErrLeaseGone.
 	Claim(ctx context.Context, lease LeaseID, claim OwnerRecord) (OwnerRecord, error)
-
-	// Holds reads the ownership key. ErrLeaseGone if the key is not the tenure's.
-	Holds(ctx context.Context, tenure int64) error
-
-	// Disown removes the ownership key if it is the tenure's. The lease stays, since other keys share it. A key that is gone is no error.
-	Disown(ctx context.Context, tenure int64) error
 
 	// Append, if the owner's tenure and the tail are as given, puts the record and the new tail: ok. Otherwise it
 	// gives what stands at the record's index, nil if nothing.

@@ -6,25 +6,24 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"go.uber.org/zap"
 )
 
-// tenure is one time as owner, under one grant of the replica's lease. It is valid while the grant stands and its ownership key was seen
-// lately: watch reads the key and moves the tenure's own fence.
+// tenure is one time as owner, under one grant of the replica's lease and one view of ownership keys. It is valid while both stand and the
+// view does not show that its key is gone.
 type tenure struct {
 	log   *log
 	grant *Grant
+	view  *view
 	id    int64
 	nonce uint64 // of the claim
 	began uint64 // tail when the tenure began
 
-	seen    fence // of the ownership key
-	ctx     context.Context
-	end     context.CancelCauseFunc // ends the tenure with its cause
-	over    sync.Once               // for end: a tenure is lost or resigned, not both
-	watches sync.WaitGroup
+	ctx    context.Context
+	end    context.CancelCauseFunc // ends the tenure with its cause
+	over   sync.Once               // for end: a tenure is lost or resigned, not both
+	detach func()                  // from the grant and the view
 
 	// The appending goroutine's.
 	tail   Tail
@@ -37,12 +36,13 @@ type tenure struct {
 	first  uint64 // index of the first entry not trimmed; guarded by trimMu
 }
 
-// newTenure starts a tenure. Its claim was sent at sent.
-func newTenure(l *log, g *Grant, owner OwnerRecord, sent time.Time) *tenure {
-	t := &tenure{log: l, grant: g, id: owner.Tenure, nonce: owner.Nonce}
-	t.seen.init(sent, &l.cfg.Timing)
+func newTenure(l *log, g *Grant, v *view, owner OwnerRecord) *tenure {
+	t := &tenure{log: l, grant: g, view: v, id: owner.Tenure, nonce: owner.Nonce}
 	t.ctx, t.end = context.WithCancelCause(g.ctx)
-	t.watches.Go(t.watch)
+	fromGrant := context.AfterFunc(g.ctx, func() { t.lose("the replica's lease has ended", context.Cause(g.ctx)) })
+	fromView := context.AfterFunc(v.ctx, func() { t.lose("the watch of ownership keys is not current", context.Cause(v.ctx)) })
+	remove := l.cfg.Lease.owners.add(l.store.OwnerKey(), t)
+	t.detach = func() { fromGrant(); fromView(); remove() }
 	return t
 }
 
@@ -52,25 +52,7 @@ func (t *tenure) Lost() <-chan struct{} { return t.ctx.Done() }
 func (t *tenure) Bytes() int64          { return t.total.Load() - t.trimmed.Load() }
 func (t *tenure) Total() int64          { return t.total.Load() }
 
-func (t *tenure) Valid() bool { return t.ctx.Err() == nil && t.grant.stands() && t.seen.stands() }
-
-// watch reads the ownership key until the tenure ends: a key that was removed ends the tenure, though the lease lives.
-func (t *tenure) watch() {
-	err := t.seen.keep(t.ctx, &t.log.cfg.Timing, func(ctx context.Context) error {
-		return t.log.store.Holds(ctx, t.id)
-	}, func(err error) {
-		t.log.metrics.failedAttempts.Inc()
-		t.log.cfg.Logger.Warn("ownership key not read", zap.Int64("tenure", t.id), zap.Duration("fence_left", t.seen.left()), zap.Error(err))
-	})
-	switch {
-	case err == nil && t.grant.ctx.Err() != nil:
-		t.lose("the replica's lease has ended", context.Cause(t.grant.ctx))
-	case errors.Is(err, ErrLeaseGone):
-		t.lose("ownership key is gone", err)
-	case err != nil:
-		t.lose("the ownership key was not read in time", err)
-	}
-}
+func (t *tenure) Valid() bool { return t.ctx.Err() == nil && t.grant.stands() && t.view.stands() }
 
 // lose ends a tenure that was not resigned.
 func (t *tenure) lose(reason string, err error) {
@@ -81,15 +63,15 @@ func (t *tenure) lose(reason string, err error) {
 	})
 }
 
-// Resign removes the ownership key. The lease stays, since the replica's other tenures share it. So a removal that fails is repeated in the
-// background: while the replica lives, nothing else would remove the key.
+// Resign removes the ownership key. The lease stays, since the replica's other tenures share it. If the removal fails, the key belongs to no
+// tenure any more, and the lease removes it as an orphan.
 func (t *tenure) Resign(ctx context.Context) error {
 	t.over.Do(func() { t.end(fmt.Errorf("%w: resigned", ErrFenced)) })
-	t.watches.Wait()
-	t.log.cfg.Lease.disclaim(t.nonce)
+	t.detach()
 	err := t.log.disown(ctx, "resign", t.id)
+	t.log.cfg.Lease.disclaim(t.nonce)
 	if err != nil {
-		t.grant.repeat("resign", func(ctx context.Context) error { return t.log.store.Disown(ctx, t.id) })
+		t.log.cfg.Lease.removeOrphan(t.log.store.OwnerKey())
 	}
 	return err
 }

@@ -116,10 +116,13 @@ func TestTenure_SurvivesLostRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		tenure := acquire(t, w.a, "a")
-		n := 0
+		n := map[memlog.OpKind]int{}
 		w.netA.SetFaults(func(op memlog.Op) memlog.Fault {
-			n++
-			return []memlog.Fault{memlog.LoseRequest, memlog.LoseAnswer, memlog.Hang, memlog.Pass}[n%4]
+			n[op.Kind]++
+			if op.Kind == memlog.OpWatch || op.Kind == memlog.OpOwners {
+				return []memlog.Fault{memlog.LoseAnswer, memlog.Pass}[n[op.Kind]%2]
+			}
+			return []memlog.Fault{memlog.LoseRequest, memlog.LoseAnswer, memlog.Hang, memlog.Pass}[n[op.Kind]%4]
 		})
 		time.Sleep(time.Minute)
 		require.True(t, tenure.Valid())

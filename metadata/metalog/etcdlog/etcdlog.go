@@ -1,7 +1,8 @@
 // Package etcdlog is the metadata log over etcd: the transactions of metalog.Store, and the upkeep of the etcd
-// cluster they run on (Maintainer). Keys, all under <prefix>/<cluster id>/:
+// cluster they run on (Maintainer). Keys, all but the first under <prefix>/<cluster id>/:
 //
-//	owner      JSON of metalog.OwnerRecord, under the lease of the owner's process; its create revision is the tenure
+//	<prefix>/+owners/<cluster id>
+//	           JSON of metalog.OwnerRecord, under the lease of the owner's process; its create revision is the tenure
 //	tail       index and total of the last entry (metalog.EncodeTail); absent while the log is empty
 //	log/<i>    entry i, 16 hex digits (metalog.EncodeRecord)
 //	snapshots  JSON list of metalog.SnapshotRef, newest first, at most two
@@ -64,12 +65,18 @@ func Open(cfg Config) (metalog.Log, error) {
 }
 
 // keys of one virtual cluster.
-type keys struct{ owner, tail, snapshots, log string }
+type keys struct {
+	owner, tail, snapshots, log string
+	former                      string // the ownership key of programs of generation 2
+}
 
 func keysOf(prefix, cluster string) keys {
 	base := prefix + "/" + cluster + "/"
-	return keys{owner: base + "owner", tail: base + "tail", snapshots: base + "snapshots", log: base + "log/"}
+	return keys{owner: ownersPrefix(prefix) + cluster, tail: base + "tail", snapshots: base + "snapshots", log: base + "log/", former: base + "owner"}
 }
+
+// ownersPrefix is where the ownership keys of all virtual clusters begin. No cluster id begins with a plus.
+func ownersPrefix(prefix string) string { return prefix + "/+owners/" }
 
 func (k *keys) entry(index uint64) string { return fmt.Sprintf("%s%016x", k.log, index) }
 
@@ -82,6 +89,8 @@ type store struct {
 var _ metalog.Store = (*store)(nil)
 
 func newStore(client *clientv3.Client, k keys) *store { return &store{client: client, keys: k} }
+
+func (s *store) OwnerKey() string { return s.keys.owner }
 
 func (s *store) View(ctx context.Context) (metalog.View, error) {
 	resp, err := s.client.Txn(ctx).Then(clientv3.OpGet(s.keys.owner), clientv3.OpGet(s.keys.tail)).Commit()
@@ -106,10 +115,11 @@ func (s *store) Claim(
 	if err != nil {
 		return metalog.OwnerRecord{}, fmt.Errorf("encode owner: %w", err)
 	}
+	absent := func(key string) clientv3.Cmp { return clientv3.Compare(clientv3.CreateRevision(key), "=", 0) }
 	resp, err := s.client.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(s.keys.owner), "=", 0)).
+		If(absent(s.keys.owner), absent(s.keys.former)).
 		Then(clientv3.OpPut(s.keys.owner, string(value), clientv3.WithLease(clientv3.LeaseID(lease)))).
-		Else(clientv3.OpGet(s.keys.owner)).
+		Else(clientv3.OpGet(s.keys.owner), clientv3.OpGet(s.keys.former)).
 		Commit()
 	if err != nil {
 		return metalog.OwnerRecord{}, leaseError(err)
@@ -118,23 +128,12 @@ func (s *store) Claim(
 		claim.Tenure, claim.Lease = resp.Header.Revision, lease
 		return claim, nil
 	}
-	return decodeOwner(resp.Responses[0].GetResponseRange().Kvs[0])
-}
-
-func (s *store) Holds(ctx context.Context, tenure int64) error {
-	resp, err := s.client.Get(ctx, s.keys.owner, clientv3.WithKeysOnly())
-	if err != nil {
-		return err
+	if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
+		return decodeOwner(kvs[0])
 	}
-	if len(resp.Kvs) == 0 || resp.Kvs[0].CreateRevision != tenure {
-		return fmt.Errorf("%w: the ownership key is not ours", metalog.ErrLeaseGone)
-	}
-	return nil
-}
-
-func (s *store) Disown(ctx context.Context, tenure int64) error {
-	_, err := s.client.Txn(ctx).If(s.owns(tenure)).Then(clientv3.OpDelete(s.keys.owner)).Commit()
-	return err
+	former := resp.Responses[1].GetResponseRange().Kvs[0]
+	return metalog.OwnerRecord{}, fmt.Errorf("waiting for a control plane of an older program that owns the virtual cluster: stop it; its key is %s with the value %.300s",
+		former.Key, former.Value)
 }
 
 func (s *store) owns(tenure int64) clientv3.Cmp {

@@ -1,6 +1,7 @@
 package etcdlog_test
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"os"
@@ -10,8 +11,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
+	"google.golang.org/grpc"
 
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
@@ -66,7 +69,7 @@ func openLog(t *testing.T, client *clientv3.Client, cluster string, cfg metalog.
 // runLease runs a lease until the test ends.
 func runLease(t *testing.T, client *clientv3.Client, cfg metalog.Config) *metalog.Lease {
 	t.Helper()
-	lease, err := etcdlog.NewLease(client, cfg)
+	lease, err := etcdlog.NewLease(client, "", cfg)
 	require.NoError(t, err)
 	t.Cleanup(memlog.Start(lease))
 	return lease
@@ -93,14 +96,14 @@ func TestStore_KeysAreWhatOperatorsFind(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, tenure.SetSnapshots(t.Context(), []metalog.SnapshotRef{{Index: 1, Name: "s"}}))
 
-	resp, err := client.Get(t.Context(), "/freshet/v1/main/", clientv3.WithPrefix())
+	resp, err := client.Get(t.Context(), "/freshet/v1/", clientv3.WithPrefix())
 	require.NoError(t, err)
 	values := map[string]string{}
 	for _, kv := range resp.Kvs {
 		values[string(kv.Key)] = string(kv.Value)
 	}
 	require.Len(t, values, 4)
-	require.Contains(t, values["/freshet/v1/main/owner"], `"replica":"r1","address":"r1:7050"`)
+	require.Contains(t, values["/freshet/v1/+owners/main"], `"replica":"r1","address":"r1:7050"`)
 	require.Equal(t, "0000000000000001.0000000000000007", values["/freshet/v1/main/tail"])
 	require.Contains(t, values["/freshet/v1/main/log/0000000000000001"], "payload")
 	require.JSONEq(t, `[{"index":1,"name":"s","bytes":0,"crc":0,"total":0,"at_ms":0}]`, values["/freshet/v1/main/snapshots"])
@@ -112,7 +115,7 @@ func TestStore_TenureEndsWhenTheKeyIsRemoved(t *testing.T) {
 	l := openLog(t, client, "main", metalog.Config{Timing: metalog.Timing{Renew: 20 * time.Millisecond}})
 	tenure, err := l.Acquire(t.Context(), metalog.Candidate{Replica: "r1"})
 	require.NoError(t, err)
-	_, err = client.Delete(t.Context(), "/freshet/v1/main/owner")
+	_, err = client.Delete(t.Context(), "/freshet/v1/+owners/main")
 	require.NoError(t, err)
 	<-tenure.Lost()
 	require.False(t, tenure.Valid())
@@ -133,7 +136,7 @@ func TestStore_SeesCorruptEntries(t *testing.T) {
 	require.NoError(t, tenure.Resign(t.Context()))
 }
 
-// What somebody wrote by hand where it does not belong is found by the key in the error.
+// The error of a value that was written by hand names its key.
 func TestStore_NamesTheKeyOfAMalformedValue(t *testing.T) {
 	client := startEtcd(t, nil)
 	for key, read := range map[string]func(l metalog.Log) error{
@@ -155,7 +158,7 @@ func TestStore_NamesTheKeyOfAMalformedValue(t *testing.T) {
 // An ownership key that was put by hand keeps replicas from owning. When it is removed, they go on.
 func TestStore_OwnershipKeyPutByHand(t *testing.T) {
 	client := startEtcd(t, nil)
-	const key = "/freshet/v1/main/owner"
+	const key = "/freshet/v1/+owners/main"
 	l := openLog(t, client, "main", metalog.Config{Timing: metalog.Timing{Read: time.Second}})
 	for _, value := range []string{"?", `{"replica":"r1","address":"elsewhere:7050","nonce":"1"}`} {
 		_, err := client.Put(t.Context(), key, value)
@@ -174,7 +177,7 @@ func TestStore_OwnershipKeyPutByHand(t *testing.T) {
 	}
 }
 
-// An owner knows its snapshots without etcd, and sets the pointers right that somebody overwrote.
+// An owner knows its snapshots without etcd, and sets pointers right that were overwritten.
 func TestStore_PointersThatCannotBeReadAreReplaced(t *testing.T) {
 	client := startEtcd(t, nil)
 	l := openLog(t, client, "main", metalog.Config{})
@@ -197,4 +200,102 @@ func TestConfig_Validate(t *testing.T) {
 		require.ErrorContains(t, err, "no etcd client")
 		require.ErrorContains(t, err, "slash")
 	}
+}
+
+// An owner of a program of generation 2 has its key at another place. A replica waits for it, and the log says why.
+func TestStore_WaitsForTheOwnerOfAnOlderProgram(t *testing.T) {
+	client := startEtcd(t, nil)
+	l := openLog(t, client, "main", metalog.Config{Timing: metalog.Timing{Read: time.Second}})
+	granted, err := client.Grant(t.Context(), 60)
+	require.NoError(t, err)
+	_, err = client.Put(t.Context(), "/freshet/v1/main/owner", `{"replica":"r1","address":"old:7050","nonce":"1"}`, clientv3.WithLease(granted.ID))
+	require.NoError(t, err)
+	_, err = l.Acquire(t.Context(), metalog.Candidate{Replica: "r2"})
+	require.ErrorIs(t, err, metalog.ErrUnavailable)
+	require.ErrorContains(t, err, `an older program that owns the virtual cluster: stop it; its key is /freshet/v1/main/owner with the value {"replica":"r1"`)
+	_, err = client.Revoke(t.Context(), granted.ID)
+	require.NoError(t, err)
+	tenure, err := l.Acquire(t.Context(), metalog.Candidate{Replica: "r2"})
+	require.NoError(t, err)
+	require.NoError(t, tenure.Resign(t.Context()))
+}
+
+// heldWatch is a stream of watches whose answers wait while held is open.
+type heldWatch struct {
+	grpc.ClientStream
+	held *atomic.Pointer[chan struct{}]
+}
+
+func (s heldWatch) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if held := s.held.Load(); held != nil {
+		<-*held
+	}
+	return err
+}
+
+// The watch of ownership keys is held back, then also reads of them, while the lease is renewed and the revision is read.
+func TestLeases_WatchHeldBack(t *testing.T) {
+	plain := startEtcd(t, nil)
+	var held, reads atomic.Pointer[chan struct{}]
+	client, err := clientv3.New(clientv3.Config{Endpoints: plain.Endpoints(), DialOptions: []grpc.DialOption{
+		grpc.WithStreamInterceptor(func(
+			ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption,
+		) (grpc.ClientStream, error) {
+			stream, err := streamer(ctx, desc, cc, method, opts...)
+			if err != nil || !strings.Contains(method, "Watch") {
+				return stream, err
+			}
+			return heldWatch{stream, &held}, nil
+		}),
+		grpc.WithUnaryInterceptor(func(
+			ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption,
+		) error {
+			if r, ok := req.(*etcdserverpb.RangeRequest); ok && len(r.RangeEnd) > 0 && reads.Load() != nil {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return invoker(ctx, method, req, reply, cc, opts...)
+		}),
+	}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	l := openLog(t, client, "main", metalog.Config{})
+	rival := openLog(t, plain, "main", metalog.Config{})
+	tenure, err := l.Acquire(t.Context(), metalog.Candidate{Replica: "r1"})
+	require.NoError(t, err)
+
+	release := make(chan struct{})
+	held.Store(&release)
+	evicted := time.Now()
+	_, err = plain.Delete(t.Context(), "/freshet/v1/+owners/main")
+	require.NoError(t, err)
+	<-tenure.Lost()
+	t.Logf("the old owner has read all keys and learned of its end after %v", time.Since(evicted))
+	require.NoError(t, tenure.Resign(t.Context()))
+
+	tenure, err = l.Acquire(t.Context(), metalog.Candidate{Replica: "r1"})
+	require.NoError(t, err)
+	evicted = time.Now()
+	reads.Store(&release)
+	_, err = plain.Delete(t.Context(), "/freshet/v1/+owners/main")
+	require.NoError(t, err)
+	rivals, err := rival.Acquire(t.Context(), metalog.Candidate{Replica: "r2"})
+	require.NoError(t, err)
+	_, err = tenure.Append(t.Context(), 1, []byte("stale"))
+	require.ErrorIs(t, err, metalog.ErrFenced)
+	require.True(t, rivals.Valid())
+	require.False(t, l.Ownership().Owned && l.Ownership().Owner.Replica == "r2", "the watch is held back")
+	for l.Ownership().Known {
+		<-l.Ownership().Changed
+	}
+	require.False(t, tenure.Valid())
+	t.Logf("the old owner's fence has fallen after %v, limit 3.5 s", time.Since(evicted))
+	held.Store(nil)
+	reads.Store(nil)
+	close(release)
+	require.Eventually(t, func() bool { return l.Ownership().Owner.Replica == "r2" }, 10*time.Second, 10*time.Millisecond)
+	require.NoError(t, tenure.Resign(t.Context()))
+	require.True(t, rivals.Valid())
+	require.NoError(t, rivals.Resign(t.Context()))
 }

@@ -7,4 +7,4 @@ import (
 )
 
 // Leases returns the leases of etcd.
-func Leases(client *clientv3.Client) metalog.LeaseStore { return leases{client} }
+func Leases(client *clientv3.Client) metalog.LeaseStore { return newLeases(client, DefaultPrefix) }

@@ -1,6 +1,7 @@
 package etcdlog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,13 +13,21 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog"
 )
 
-// NewLease returns a replica's lease in etcd, for metalog.Config.Lease of its logs. It starts nothing. cfg.Lease is not used.
-func NewLease(client *clientv3.Client, cfg metalog.Config) (*metalog.Lease, error) {
-	return metalog.NewLease(leases{client}, cfg)
+// NewLease returns a replica's lease in etcd, for metalog.Config.Lease of its logs, which have the same prefix (Config.Prefix). It starts
+// nothing. cfg.Lease is not used.
+func NewLease(client *clientv3.Client, prefix string, cfg metalog.Config) (*metalog.Lease, error) {
+	return metalog.NewLease(newLeases(client, prefix), cfg)
 }
 
 // leases are the requests of metalog.LeaseStore over etcd.
-type leases struct{ client *clientv3.Client }
+type leases struct {
+	client *clientv3.Client
+	owners string // where the ownership keys of all virtual clusters begin
+}
+
+func newLeases(client *clientv3.Client, prefix string) leases {
+	return leases{client: client, owners: ownersPrefix(cmp.Or(prefix, DefaultPrefix))}
+}
 
 var _ metalog.LeaseStore = leases{}
 

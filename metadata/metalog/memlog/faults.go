@@ -17,7 +17,9 @@ const (
 	OpClaim        OpKind = "claim"
 	OpRenew        OpKind = "renew"
 	OpRevoke       OpKind = "revoke"
-	OpHolds        OpKind = "holds"
+	OpOwners       OpKind = "owners"
+	OpWatch        OpKind = "watch" // one for each report of a watch
+	OpRevision     OpKind = "revision"
 	OpDisown       OpKind = "disown"
 	OpAppend       OpKind = "append"
 	OpRange        OpKind = "range"
@@ -155,6 +157,6 @@ func hold[T any](ctx context.Context, r *Replica, op Op, effect func() (T, error
 func run[T any](s *Store, effect func() (T, error)) (T, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.expire()
+	s.mu.expire()
 	return effect()
 }

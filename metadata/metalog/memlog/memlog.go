@@ -15,9 +15,10 @@ import (
 
 // Store is one virtual cluster's log in memory. Replicas reach it through Connect.
 type Store struct {
+	key string // name of the ownership key
+
 	mu struct {
 		*server
-		revision  int64
 		owner     *metalog.OwnerRecord
 		tail      metalog.Tail
 		log       map[uint64][]byte // encoded records
@@ -25,11 +26,21 @@ type Store struct {
 	}
 }
 
-// server has the leases of all logs in one memory. Its mutex guards these logs too.
+// server has the leases and the ownership keys of all logs in one memory. Its mutex guards these logs too.
 type server struct {
 	sync.Mutex
+	revision  int64
+	stores    []*Store
 	leases    map[metalog.LeaseID]*lease
 	lastLease metalog.LeaseID
+	changes   []change      // of ownership keys
+	progress  int64         // revision of the newest OpRevision
+	changed   chan struct{} // closed when changes or progress change, then replaced
+}
+
+type change struct {
+	metalog.OwnerKey
+	revision int64
 }
 
 type lease struct {
@@ -38,13 +49,18 @@ type lease struct {
 }
 
 // New returns an empty log.
-func New() *Store { return on(&server{leases: map[metalog.LeaseID]*lease{}}) }
+func New() *Store {
+	return on(&server{leases: map[metalog.LeaseID]*lease{}, changed: make(chan struct{})})
+}
 
 // Another returns the empty log of another virtual cluster. A lease holds the ownership of both logs.
 func (s *Store) Another() *Store { return on(s.mu.server) }
 
 func on(srv *server) *Store {
-	s := &Store{}
+	srv.Lock()
+	defer srv.Unlock()
+	s := &Store{key: fmt.Sprintf("owner of %d", len(srv.stores))}
+	srv.stores = append(srv.stores, s)
 	s.mu.server = srv
 	s.mu.log = map[uint64][]byte{}
 	return s
@@ -55,7 +71,14 @@ func (s *Store) ExpireLeases() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.mu.leases)
-	s.mu.owner = nil
+	s.mu.expire()
+}
+
+// RemoveOwner removes the ownership key, as an operator does by hand.
+func (s *Store) RemoveOwner() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.own(nil)
 }
 
 // Lose drops every entry after index, as a store restored from an old backup does.
@@ -90,17 +113,52 @@ func (s *Store) Indexes() (first, last uint64) {
 	return first, last
 }
 
-// expire removes leases that ran out and the ownership key with its lease. Called with mu held.
-func (s *Store) expire() {
+// expire removes leases that ran out, and the ownership keys under leases that are gone. Called with the mutex held.
+func (srv *server) expire() {
 	now := time.Now()
-	for id, l := range s.mu.leases {
+	for id, l := range srv.leases {
 		if !now.Before(l.deadline) {
-			delete(s.mu.leases, id)
+			delete(srv.leases, id)
 		}
 	}
-	if s.mu.owner != nil && s.mu.leases[s.mu.owner.Lease] == nil {
-		s.mu.owner = nil
+	for _, s := range srv.stores {
+		if s.mu.owner != nil && srv.leases[s.mu.owner.Lease] == nil {
+			s.own(nil)
+		}
 	}
+}
+
+// own changes the ownership key; nil removes it.
+func (s *Store) own(owner *metalog.OwnerRecord) {
+	if owner == nil && s.mu.owner == nil {
+		return
+	}
+	s.mu.revision++
+	c := change{metalog.OwnerKey{Name: s.key}, s.mu.revision}
+	if owner != nil {
+		owner.Tenure = s.mu.revision
+		c.Owner = *owner
+	}
+	s.mu.owner = owner
+	s.mu.changes = append(s.mu.changes, c)
+	s.mu.wake()
+}
+
+// wake wakes the watches.
+func (srv *server) wake() {
+	close(srv.changed)
+	srv.changed = make(chan struct{})
+}
+
+// owners returns the ownership keys that changed after a revision.
+func (srv *server) owners(after int64) metalog.OwnerKeys {
+	keys := metalog.OwnerKeys{Revision: srv.revision}
+	for _, c := range srv.changes {
+		if c.revision > after {
+			keys.Keys = append(keys.Keys, c.OwnerKey)
+		}
+	}
+	return keys
 }
 
 func (s *Store) view() metalog.View {
@@ -122,9 +180,8 @@ func (s *Store) claim(id metalog.LeaseID, claim metalog.OwnerRecord) (metalog.Ow
 		if s.mu.leases[id] == nil {
 			return metalog.OwnerRecord{}, metalog.ErrLeaseGone
 		}
-		s.mu.revision++
-		claim.Tenure, claim.Lease = s.mu.revision, id
-		s.mu.owner = &claim
+		claim.Lease = id
+		s.own(&claim)
 	}
 	return *s.mu.owner, nil
 }
@@ -217,28 +274,92 @@ func (r *Replica) Renew(ctx context.Context, l metalog.LeaseID) error {
 func (r *Replica) Revoke(ctx context.Context, l metalog.LeaseID) error {
 	_, err := do(ctx, r, Op{Kind: OpRevoke}, func() (struct{}, error) {
 		delete(r.store.mu.leases, l)
-		r.store.expire()
+		r.store.mu.expire()
 		return struct{}{}, nil
 	})
 	return err
 }
 
-// Holds implements metalog.Store.
-func (r *Replica) Holds(ctx context.Context, tenure int64) error {
-	_, err := do(ctx, r, Op{Kind: OpHolds}, func() (struct{}, error) {
-		if !r.store.owns(tenure) {
-			return struct{}{}, metalog.ErrLeaseGone
+// OwnerKey implements metalog.Store.
+func (r *Replica) OwnerKey() string { return r.store.key }
+
+// Owners implements metalog.LeaseStore.
+func (r *Replica) Owners(ctx context.Context) (metalog.OwnerKeys, error) {
+	return do(ctx, r, Op{Kind: OpOwners}, func() (metalog.OwnerKeys, error) {
+		keys := metalog.OwnerKeys{Revision: r.store.mu.revision}
+		for _, s := range r.store.mu.stores {
+			if s.mu.owner != nil {
+				keys.Keys = append(keys.Keys, metalog.OwnerKey{Name: s.key, Owner: *s.mu.owner})
+			}
 		}
-		return struct{}{}, nil
+		return keys, nil
 	})
-	return err
 }
 
-// Disown implements metalog.Store.
-func (r *Replica) Disown(ctx context.Context, tenure int64) error {
+// WatchOwners implements metalog.LeaseStore.
+func (r *Replica) WatchOwners(ctx context.Context, after int64, update func(metalog.OwnerKeys)) error {
+	for {
+		news, changed, next := r.news(after)
+		if news {
+			keys, err := do(ctx, r, Op{Kind: OpWatch}, func() (metalog.OwnerKeys, error) { return r.store.mu.owners(after), nil })
+			if err != nil {
+				return err
+			}
+			after = keys.Revision
+			update(keys)
+			continue
+		}
+		expiry := time.NewTimer(time.Until(next))
+		select {
+		case <-changed:
+		case <-expiry.C:
+		case <-ctx.Done():
+		}
+		expiry.Stop()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// news reports whether a watch has something to show, or else when to look again: at changed, and at next, when the first lease runs out.
+func (r *Replica) news(after int64) (news bool, changed <-chan struct{}, next time.Time) {
+	srv := r.store.mu.server
+	srv.Lock()
+	defer srv.Unlock()
+	srv.expire()
+	next = time.Now().Add(time.Hour)
+	for _, l := range srv.leases {
+		if l.deadline.Before(next) {
+			next = l.deadline
+		}
+	}
+	news = srv.progress > after
+	if n := len(srv.changes); n > 0 && srv.changes[n-1].revision > after {
+		news = true
+	}
+	return news, srv.changed, next
+}
+
+// Revision implements metalog.LeaseStore.
+func (r *Replica) Revision(ctx context.Context) (int64, error) {
+	return do(ctx, r, Op{Kind: OpRevision}, func() (int64, error) {
+		srv := r.store.mu.server
+		if srv.progress < srv.revision {
+			srv.progress = srv.revision
+			srv.wake()
+		}
+		return srv.revision, nil
+	})
+}
+
+// Disown implements metalog.LeaseStore.
+func (r *Replica) Disown(ctx context.Context, name string, tenure int64) error {
 	_, err := do(ctx, r, Op{Kind: OpDisown}, func() (struct{}, error) {
-		if r.store.owns(tenure) {
-			r.store.mu.owner = nil
+		for _, s := range r.store.mu.stores {
+			if s.key == name && s.owns(tenure) {
+				s.own(nil)
+			}
 		}
 		return struct{}{}, nil
 	})
