@@ -50,9 +50,9 @@ func startFleet(t *testing.T, base string) *fleet {
 		agentPairs: map[pair]int{}, replicaPairs: map[pair]int{}, snapshotPairs: map[pair]int{}, snapshots: map[string]build{},
 	}
 	f.Cluster = harness.StartCluster(t, harness.ClusterConfig{
-		Agents: 4, ControlPlanes: 3, Zones: []string{"a", "b"}, Binary: base, Earlier: base,
+		Agents: 4, ControlPlanes: 3, Zones: []string{"a", "b"}, Binary: base,
 		AgentFlags:   []string{"--put-budget", "20"},
-		ControlFlags: []string{"--snapshot-bytes", "4KiB", "--state-version", "1"}, // the base runs no other version
+		ControlFlags: []string{"--snapshot-bytes", "4KiB"},
 	})
 	f.agents, f.replicas = make([]build, len(f.Agents)), make([]build, len(f.ControlPlanes))
 	return f
@@ -148,8 +148,8 @@ func (f *fleet) settle() {
 			owners = f.replicas[i]
 		}
 	}
-	f.operated(owners)
-	f.peers(owners)
+	f.operated()
+	f.peers()
 	for i, p := range f.ControlPlanes {
 		if p != owner {
 			f.replicaPairs[pair{f.replicas[i], owners}]++
@@ -188,23 +188,15 @@ func (f *fleet) flows() {
 	}
 }
 
-// operated checks that every replica of the owner's build answers an operator's call, which the others forward to the owner. A replica of
-// another build forwards a key that the owner does not know: the base takes agent keys, and this tree takes operator keys.
-func (f *fleet) operated(owners build) {
+// operated checks that every replica answers an operator's call, which the others forward to the owner.
+func (f *fleet) operated() {
 	f.t.Helper()
-	key := f.OperatorKey
-	if owners == baseBuild {
-		key = f.AgentKey
-	}
 	for i, p := range f.ControlPlanes {
-		if f.replicas[i] != owners {
-			continue
-		}
 		harness.Await(f.t, fmt.Sprintf("controlplane-%d answers operators", i), func() bool {
 			require.True(f.t, p.Running(), "controlplane-%d of the %s has ended", i, f.replicas[i])
 			req, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, p.HTTP+"/v1/clusters/main/zones", nil)
 			require.NoError(f.t, err)
-			req.Header.Set("Authorization", "Bearer "+key)
+			req.Header.Set("Authorization", "Bearer "+f.OperatorKey)
 			resp, err := http.DefaultClient.Do(req)
 			if err != nil {
 				return false
@@ -215,30 +207,15 @@ func (f *fleet) operated(owners build) {
 	}
 }
 
-// acquainted reports whether the agents of a zone know each other: those of the base by their agent key, those of the tree by the secret
-// that an owner of the tree tells. Once the base has the secret too, all agents do.
-func (f *fleet) acquainted(zone string, owners build) bool {
-	of := map[build]bool{}
-	for i, a := range f.Agents {
-		if a.Zone == zone {
-			of[f.agents[i]] = true
-		}
-	}
-	return len(of) == 1 && (of[baseBuild] || owners == treeBuild)
-}
-
-// peers waits until agents of each zone have handed batches to another agent and have read from another's memory, if they know each
-// other. Clients would not notice a failure: agents then write and read by themselves.
-func (f *fleet) peers(owners build) {
+// peers waits until agents of each zone have handed batches to another agent and have read from another's memory. Clients would not notice a
+// failure: agents then write and read by themselves.
+func (f *fleet) peers() {
 	f.t.Helper()
 	for _, m := range []struct{ name, label string }{
 		{"freshet_zonewriter_handed_bytes_total", `writer="other"`},
 		{"freshet_peer_requests_total", `result="ok"`},
 	} {
 		for _, zone := range zones {
-			if !f.acquainted(zone, owners) {
-				continue
-			}
 			sum := func() (sum float64) {
 				for _, a := range f.Agents {
 					if a.Zone == zone {

@@ -11,17 +11,17 @@ import (
 	"github.com/freshet-io/freshet/test/harness"
 )
 
-// TestGeneration_NeverTwoOwners starts a control plane of the base commit beside one of this tree, on one etcd prefix, if the base is of the
-// generation before this tree's. One of them owns the virtual cluster at a time. The other one ends, or waits, and its log says why.
+// formerFile holds the hash of a commit of the generation before this tree's.
+const formerFile = "testdata/former"
+
+// TestGeneration_NeverTwoOwners starts a control plane of the former generation beside one of this tree, on one etcd prefix. One of them owns
+// the virtual cluster at a time, and the other one ends: its log names the generations.
 func TestGeneration_NeverTwoOwners(t *testing.T) {
-	name, err := os.ReadFile(baseFile)
+	name, err := os.ReadFile(formerFile)
 	require.NoError(t, err)
-	base := harness.FindCommit(t, strings.TrimSpace(string(name)))
-	if stored := generationFile.of(t, base); stored+1 != uint32(generation.Number) {
-		t.Skipf("base commit %s is of generation %d, this tree of %d: write the hash of a commit of the generation before to test/upgrade/%s",
-			base.Hash, stored, generation.Number, baseFile)
-	}
-	binary := base.Build(t)
+	former := harness.FindCommit(t, strings.TrimSpace(string(name)))
+	require.EqualValues(t, generation.Number, generationFile.of(t, former)+1, "write the hash of a commit of the generation before to test/upgrade/%s", formerFile)
+	binary := former.Build(t)
 	for _, order := range []string{"the older first", "the newer first", "at once"} {
 		t.Run(order, func(t *testing.T) {
 			c := harness.NewCluster(t, harness.ClusterConfig{ControlPlanes: 2, Binary: binary, Earlier: binary, ControlFlags: []string{"--state-version", "1"}})
