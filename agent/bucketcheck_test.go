@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,9 +19,15 @@ import (
 )
 
 var (
-	sample = []uint64{uint64(id.Submission{Session: 1, N: 1}.Bundle()), uint64(id.Submission{Session: 1, N: 2}.Bundle())}
-	check  = &client.WrongBucketError{
-		ClusterID: "id", VirtualCluster: "main", Check: &api.BucketCheck{Id: "check", BundlePrefix: "id/bundles/", Bundles: sample},
+	clusterID = id.NewCluster()
+	sample    = func() (bundles []uint64) {
+		for n := range uint32(maxCheckBundles) {
+			bundles = append(bundles, uint64(id.Submission{Session: 1, N: n + 1}.Bundle()))
+		}
+		return bundles
+	}()
+	check = &client.WrongBucketError{
+		ClusterID: clusterID, VirtualCluster: "main", Check: &api.BucketCheck{Id: "check", BundlePrefix: clusterID + "/bundles/", Bundles: sample},
 	}
 )
 
@@ -27,7 +35,7 @@ var (
 func fill(t *testing.T, bucket objstore.Bucket, n int) {
 	t.Helper()
 	for _, b := range sample[:n] {
-		require.NoError(t, bucket.Put(t.Context(), bundle.Key("id/bundles/", id.Bundle(b)), objstore.NewBody([]byte("records"))))
+		require.NoError(t, bucket.Put(t.Context(), bundle.Key(clusterID+"/bundles/", id.Bundle(b)), objstore.NewBody([]byte("records"))))
 	}
 }
 
@@ -39,7 +47,7 @@ func TestBucketCheck_MarksTheBucket(t *testing.T) {
 		knowsName bool
 	}{
 		"bundles":    {len(sample), check, true},
-		"new":        {0, &client.WrongBucketError{ClusterID: "id", VirtualCluster: "main", Check: &api.BucketCheck{Id: "check"}}, true},
+		"new":        {0, &client.WrongBucketError{ClusterID: clusterID, VirtualCluster: "main", Check: &api.BucketCheck{Id: "check"}}, true},
 		"no setting": {len(sample), check, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,12 +65,12 @@ func TestBucketCheck_MarksTheBucket(t *testing.T) {
 				require.Zero(t, time.Since(began))
 				there, err := marker.Read(t.Context(), bucket, "main")
 				require.NoError(t, err)
-				require.Equal(t, "id", there.ClusterID)
+				require.Equal(t, clusterID, there.ClusterID)
 				require.Len(t, there.BucketID, 32)
 				reported := o.hello()
-				require.Equal(t, []string{"id", there.BucketID, "check"}, []string{reported.ClusterId, reported.BucketId, reported.Check})
+				require.Equal(t, []string{clusterID, there.BucketID, "check"}, []string{reported.ClusterId, reported.BucketId, reported.Check})
 				require.Error(t, o.ready())
-				o.onWelcome(&api.Welcome{ClusterId: "id"})
+				o.onWelcome(&api.Welcome{ClusterId: clusterID})
 				synctest.Wait()
 				require.NoError(t, o.ready())
 				require.Empty(t, ended)
@@ -71,19 +79,76 @@ func TestBucketCheck_MarksTheBucket(t *testing.T) {
 	}
 }
 
-// A bucket that lacks a bundle of the check gets no marker, and ends its agent.
-func TestBucketCheck_EndsAtAWrongBucket(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		bucket := mem.New()
-		fill(t, bucket, len(sample)-1)
-		o, ended := comparing(t, bucket)
-		o.hello()
-		o.refused(t.Context(), check)
-		require.EqualError(t, <-ended, inBucket+` has no object `+bundle.Key("id/bundles/", id.Bundle(sample[1]))+
-			`, which the control plane refers to for virtual cluster "main": `+remedy)
-		_, err := marker.Read(t.Context(), bucket, "main")
-		require.ErrorIs(t, err, objstore.ErrNotFound)
-	})
+// A bucket that lacks half of the bundles of the check gets no marker, and ends its agent. Fewer lost bundles are no reason.
+func TestBucketCheck_NeedsMostBundles(t *testing.T) {
+	for _, c := range []struct {
+		there, of int
+		passes    bool
+	}{{16, 16, true}, {9, 16, true}, {8, 16, false}, {0, 16, false}, {2, 3, true}, {1, 3, false}, {1, 2, false}, {1, 1, true}, {0, 1, false}} {
+		t.Run(fmt.Sprintf("%d of %d", c.there, c.of), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bucket := mem.New()
+				fill(t, bucket, c.there)
+				o, ended := comparing(t, bucket)
+				o.hello()
+				o.refused(t.Context(), &client.WrongBucketError{
+					ClusterID: clusterID, Check: &api.BucketCheck{Id: "check", BundlePrefix: clusterID + "/bundles/", Bundles: sample[:c.of]},
+				})
+				_, err := marker.Read(t.Context(), bucket, "main")
+				if c.passes {
+					require.NoError(t, err)
+					require.Equal(t, "check", o.hello().Check)
+					require.Empty(t, ended)
+					return
+				}
+				require.ErrorIs(t, err, objstore.ErrNotFound)
+				require.EqualError(t, <-ended, inBucket+` has no object `+bundle.Key(clusterID+"/bundles/", id.Bundle(sample[c.there]))+
+					`, which the control plane refers to for virtual cluster "main": `+remedy)
+			})
+		})
+	}
+}
+
+// headless refuses HEADs of the first refused objects.
+type headless struct {
+	*mem.Bucket
+	refused int
+}
+
+func (h *headless) Head(ctx context.Context, key string) (objstore.Info, error) {
+	for _, b := range sample[:h.refused] {
+		if key == bundle.Key(clusterID+"/bundles/", id.Bundle(b)) {
+			return objstore.Info{}, objstore.ErrRefused
+		}
+	}
+	return h.Bucket.Head(ctx, key)
+}
+
+// Answers that decide nothing leave the decision to the others, or to a later look-up.
+func TestBucketCheck_UndecidedLookUps(t *testing.T) {
+	for name, c := range map[string]struct {
+		there, refused int
+		decides        string
+	}{"found": {16, 7, "passes"}, "missing": {4, 4, "ends"}, "neither": {16, 8, "waits"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bucket := &headless{mem.New(), c.refused}
+				fill(t, bucket.Bucket, c.there)
+				o, ended := comparing(t, bucket)
+				o.hello()
+				o.refused(t.Context(), check)
+				switch c.decides {
+				case "passes":
+					require.Equal(t, "check", o.hello().Check)
+				case "ends":
+					require.ErrorContains(t, <-ended, "has no object")
+				default:
+					require.Empty(t, ended)
+					require.Empty(t, o.hello().GetCheck())
+				}
+			})
+		})
+	}
 }
 
 // A marked bucket with another bucket id than the state's passes the check by its bundles, and keeps its marker.
@@ -92,10 +157,10 @@ func TestBucketCheck_KeepsTheMarker(t *testing.T) {
 		found marker.Marker
 		says  string
 	}{
-		"of an agent":          {marker.Marker{ClusterID: "id", BucketID: "other"}, ""},
-		"of a control plane":   {marker.Marker{ClusterID: "id"}, inBucket + ` holds virtual cluster "main", but the records are in another bucket: ` + remedy},
-		"of another cluster":   {marker.Marker{ClusterID: "other", BucketID: "other"}, inBucket + ` holds virtual cluster "main" with cluster id other, but the control plane has cluster id id: ` + remedy},
-		"of a moved cluster's": {marker.Marker{ClusterID: "id", BucketID: "other", MovedTo: "s3://new"}, inBucket + `: virtual cluster "main" was moved to s3://new: set --bucket to that`},
+		"of an agent":          {marker.Marker{ClusterID: clusterID, BucketID: "other"}, ""},
+		"of a control plane":   {marker.Marker{ClusterID: clusterID}, ""},
+		"of another cluster":   {marker.Marker{ClusterID: "other", BucketID: "other"}, inBucket + ` holds virtual cluster "main" with cluster id other, but the control plane has cluster id ` + clusterID + `: ` + remedy},
+		"of a moved cluster's": {marker.Marker{ClusterID: clusterID, BucketID: "other", MovedTo: "s3://new"}, inBucket + `: virtual cluster "main" was moved to s3://new: set --bucket to that`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -112,8 +177,14 @@ func TestBucketCheck_KeepsTheMarker(t *testing.T) {
 					return
 				}
 				require.Equal(t, "check", o.hello().Check)
-				require.Equal(t, "other", o.hello().BucketId)
+				require.Equal(t, c.found.BucketID, o.hello().BucketId)
+				o.onWelcome(&api.Welcome{ClusterId: clusterID})
+				synctest.Wait()
+				require.NoError(t, o.ready())
 				require.Empty(t, ended)
+				there, err := marker.Read(t.Context(), bucket, "main")
+				require.NoError(t, err)
+				require.Equal(t, c.found, there)
 			})
 		})
 	}
@@ -121,18 +192,78 @@ func TestBucketCheck_KeepsTheMarker(t *testing.T) {
 
 // An owner whose connected agents use another bucket refuses without a check. The agent ends after maxRefusals.
 func TestBucketCheck_EndsAtARefusedBucket(t *testing.T) {
+	const says = inBucket + ` holds virtual cluster "main", but the records are in another bucket: ` + remedy
+	for bucketID, says := range map[string]string{
+		"other": says, "": says + ", or remove clusters/main if this is the right bucket, and it is written again",
+	} {
+		t.Run(bucketID, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bucket := mem.New()
+				mark(t, bucket, marker.Marker{ClusterID: clusterID, BucketID: bucketID})
+				o, ended := comparing(t, bucket)
+				for range maxRefusals {
+					o.hello()
+					o.refused(t.Context(), &client.WrongBucketError{ClusterID: clusterID})
+					require.Empty(t, ended)
+				}
+				o.refused(t.Context(), &client.WrongBucketError{ClusterID: clusterID})
+				require.EqualError(t, <-ended, says)
+			})
+		})
+	}
+}
+
+// Refusals of a Hello without a marker do not count, however long the store is away. Each other marker, or a passed check, has maxRefusals.
+func TestBucketCheck_CountsRefusalsOfOneMarker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bucket := mem.New()
-		mark(t, bucket, marker.Marker{ClusterID: "id", BucketID: "other"})
+		bucket := newScripted()
+		mark(t, bucket, marker.Marker{ClusterID: clusterID, BucketID: "bucket"})
+		away := unusable["timed out"]
+		bucket.answer.Store(&away)
 		o, ended := comparing(t, bucket)
-		for range maxRefusals {
-			o.hello()
-			o.refused(t.Context(), &client.WrongBucketError{ClusterID: "id"})
-			require.Empty(t, ended)
+		refuse := func(times int, check *api.BucketCheck) {
+			for range times {
+				o.hello()
+				o.refused(t.Context(), &client.WrongBucketError{ClusterID: clusterID, VirtualCluster: "main", Check: check})
+				synctest.Wait()
+				require.Empty(t, ended)
+			}
 		}
-		o.refused(t.Context(), &client.WrongBucketError{ClusterID: "id"})
-		require.EqualError(t, <-ended, inBucket+` holds virtual cluster "main", but the records are in another bucket: `+remedy)
+		refuse(10*maxRefusals, nil)
+		require.Nil(t, o.hello())
+		bucket.answer.Store(nil)
+		time.Sleep(markerPause)
+		synctest.Wait()
+		require.Empty(t, ended, "the first read")
+		refuse(maxRefusals, nil)
+		refuse(1, &api.BucketCheck{Id: "check"})
+		refuse(maxRefusals, nil)
+		o.hello()
+		o.refused(t.Context(), &client.WrongBucketError{ClusterID: clusterID})
+		require.Error(t, <-ended)
 	})
+}
+
+// The name of the virtual cluster is the configured one, or the first one that a control plane sends.
+func TestBucketCheck_KeepsTheName(t *testing.T) {
+	for name, configured := range map[string]string{"configured": "main", "first": ""} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bucket := mem.New()
+				o, ended := comparingAs(t, bucket, configured)
+				if configured == "" {
+					o.refused(t.Context(), &client.WrongBucketError{ClusterID: clusterID, VirtualCluster: "main"})
+				}
+				o.hello()
+				o.refused(t.Context(), &client.WrongBucketError{ClusterID: clusterID, VirtualCluster: "other", Check: &api.BucketCheck{Id: "check"}})
+				require.Empty(t, ended)
+				objects, err := bucket.List(t.Context(), "", "", 10)
+				require.NoError(t, err)
+				require.Len(t, objects, 1)
+				require.Equal(t, marker.Key("main"), objects[0].Key)
+			})
+		})
+	}
 }
 
 // A check that the store does not answer is repeated.
@@ -143,7 +274,7 @@ func TestBucketCheck_IsRepeated(t *testing.T) {
 		o.hello()
 		timedOut := unusable["timed out"]
 		bucket.answer.Store(&timedOut)
-		o.refused(t.Context(), &client.WrongBucketError{ClusterID: "id", Check: &api.BucketCheck{Id: "check"}})
+		o.refused(t.Context(), &client.WrongBucketError{ClusterID: clusterID, Check: &api.BucketCheck{Id: "check"}})
 		require.Empty(t, o.hello().Check)
 		bucket.answer.Store(nil)
 		time.Sleep(markerPause)
@@ -157,11 +288,11 @@ func TestBucketCheck_IsRepeated(t *testing.T) {
 func TestBucketCheck_MarksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bucket := mem.New()
-		m := marker.Marker{ClusterID: "id", BucketID: "bucket"}
+		m := marker.Marker{ClusterID: clusterID, BucketID: "bucket"}
 		mark(t, bucket, m)
 		o, ended := comparing(t, bucket)
 		require.ErrorIs(t, o.markAgain(t.Context()), errNotCompared)
-		o.onWelcome(&api.Welcome{ClusterId: "id"})
+		o.onWelcome(&api.Welcome{ClusterId: clusterID})
 		synctest.Wait()
 		require.NoError(t, o.markAgain(t.Context()), "the marker is there")
 		require.NoError(t, bucket.Delete(t.Context(), []string{marker.Key("main")}))
@@ -169,17 +300,18 @@ func TestBucketCheck_MarksAgain(t *testing.T) {
 		there, err := marker.Read(t.Context(), bucket, "main")
 		require.NoError(t, err)
 		require.Equal(t, m, there)
-		remark(t, bucket, marker.Marker{ClusterID: "id", BucketID: "other"})
+		remark(t, bucket, marker.Marker{ClusterID: clusterID, BucketID: "other"})
 		require.ErrorIs(t, o.markAgain(t.Context()), errOtherMarker)
 		require.Empty(t, ended)
 	})
 }
 
-// The bound of a check, and a name that no virtual cluster can have: no look-up, no object.
+// The bound of a check, and a name or an id that no virtual cluster can have: no look-up, no object.
 func TestBucketCheck_HostileControlPlane(t *testing.T) {
 	for name, c := range map[string]*client.WrongBucketError{
-		"bundles": {ClusterID: "id", VirtualCluster: "main", Check: &api.BucketCheck{Id: "check", Bundles: make([]uint64, maxCheckBundles+1)}},
-		"name":    {ClusterID: "id", VirtualCluster: "../other", Check: &api.BucketCheck{Id: "check"}},
+		"bundles": {ClusterID: clusterID, VirtualCluster: "main", Check: &api.BucketCheck{Id: "check", Bundles: make([]uint64, maxCheckBundles+1)}},
+		"name":    {ClusterID: clusterID, VirtualCluster: "../other", Check: &api.BucketCheck{Id: "check"}},
+		"id":      {ClusterID: "id", VirtualCluster: "main", Check: &api.BucketCheck{Id: "check"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

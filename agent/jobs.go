@@ -71,9 +71,11 @@ func (a *Agent) buildJobs(context.Context) (err error) {
 	return err
 }
 
-// buildErrands builds the runner of errands. Without the jobs role it refuses all of them.
+// buildErrands builds the runner of errands. Without the jobs role it refuses all of them but MarkBucket.
 func (a *Agent) buildErrands(context.Context) error {
-	cfg := errand.Config{Owner: a.session, MarkBucket: a.owned.markAgain, Log: a.log.Named("errands"), Registerer: a.cfg.Registry}
+	cfg := errand.Config{
+		Owner: a.session, Ready: a.owned.ready, MarkBucket: a.owned.markAgain, Log: a.log.Named("errands"), Registerer: a.cfg.Registry,
+	}
 	if a.cfg.hasRole(RoleJobs) {
 		cfg.Bundles = &errand.Bundles{
 			Bucket: a.bucket, Prefix: a.listeners.bundlePrefix, MinAge: a.cfg.DeleteMinAge,

@@ -30,8 +30,8 @@ const (
 	absentPatience = 12 * time.Second
 	// refusedPause is the pause before the next Hello to an owner that refused the bucket.
 	refusedPause = 5 * time.Second
-	// maxRefusals is the number of consecutive refusals after which a bucket with the expected id is a wrong one. They last about as long as
-	// the sessions of agents that died.
+	// maxRefusals is the number of consecutive refusals of one marker after which a bucket with the expected id is a wrong one. They last
+	// about as long as the sessions of agents that died.
 	maxRefusals = 6
 )
 
@@ -68,10 +68,12 @@ type ownership struct {
 	mu struct {
 		sync.Mutex
 		found *marker.Marker // the newest one read, with an empty id after a miss while the gate is closed; nil before
-		// virtualCluster names the marker. Without a setting it is "" before the first Welcome.
+		// virtualCluster names the marker. Without a setting it is "" before the first Welcome or refusal, and the first name stays.
 		virtualCluster string
 		expected       string           // the control plane's cluster id, "" before the first Welcome or refusal
-		refused        int              // consecutive refusals by the owner that sent expected, 0 after a Welcome
+		refused        bool             // expected came with a refusal
+		refusals       int              // consecutive ones of counted
+		counted        reported         // the newest report of a marker that was refused
 		check          *api.BucketCheck // of the newest refusal, nil if there was none or the bucket has passed it
 		passed         string           // id of the newest check that the bucket has passed
 		reported       reported         // in the newest Hello
@@ -144,15 +146,28 @@ func (o *ownership) refused(ctx context.Context, wrong *client.WrongBucketError)
 // expect sets the facts that the owner sent.
 func (o *ownership) expect(virtualCluster, clusterID string, check *api.BucketCheck, refused bool) {
 	o.mu.Lock()
-	o.mu.virtualCluster = cmp.Or(virtualCluster, o.mu.virtualCluster)
-	o.mu.expected, o.mu.check = clusterID, check
-	if o.mu.refused++; !refused {
-		o.mu.refused = 0
-	}
+	o.mu.virtualCluster = cmp.Or(o.mu.virtualCluster, virtualCluster)
+	o.mu.expected, o.mu.check, o.mu.refused = clusterID, check, refused
+	o.count()
 	o.mu.Unlock()
 	select {
 	case o.changed <- struct{}{}:
 	default:
+	}
+}
+
+// count counts a refusal of the reported marker. Refusals without a marker do not count: they last as long as the store is away. Called with
+// mu held.
+func (o *ownership) count() {
+	r := o.mu.reported
+	switch {
+	case !o.mu.refused:
+		o.mu.refusals = 0
+	case r.clusterID == "":
+	case r != o.mu.counted:
+		o.mu.counted, o.mu.refusals = r, 1
+	default:
+		o.mu.refusals++
 	}
 }
 
@@ -219,17 +234,21 @@ func (o *ownership) compare(ctx context.Context) (settled bool, err error) {
 		return o.failed(err)
 	}
 	o.failing = false
-	expected, refused := o.note(found)
+	expected, refused, hopeless := o.note(found)
 	switch {
 	case found.MovedTo != "":
 		return true, o.wrong(expected, found)
 	case expected == "":
 	case found.ClusterID != expected:
 		return true, o.wrong(expected, found)
-	case refused == 0:
+	case !refused:
 		o.gate.Open()
-	case refused > maxRefusals:
-		return true, o.wrong(expected, found)
+	case hopeless:
+		wrong := o.wrong(expected, found)
+		if found.BucketID == "" { // a control plane wrote the marker, or an operator copied it
+			wrong.Remedy += ", or remove " + marker.Key(o.name()) + " if this is the right bucket, and it is written again"
+		}
+		return true, wrong
 	}
 	o.missing = time.Time{}
 	return true, nil
@@ -241,21 +260,23 @@ func (o *ownership) look(ctx context.Context) (marker.Marker, error) {
 	return marker.Read(ctx, o.bucket, o.name())
 }
 
-// note stores a marker for hello. It returns the expected cluster id, and the number of refusals by its owner.
-func (o *ownership) note(found marker.Marker) (expected string, refused int) {
+// note stores a marker for hello. It returns the expected cluster id, and whether its owner refused the bucket. hopeless reports more than
+// maxRefusals of this very marker.
+func (o *ownership) note(found marker.Marker) (expected string, refused, hopeless bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.mu.found == nil {
 		close(o.read)
 	}
 	o.mu.found = &found
-	if o.mu.refused > 0 && o.report() != o.mu.reported {
+	report := o.report()
+	if o.mu.refused && report != o.mu.reported {
 		select {
 		case o.news <- struct{}{}:
 		default:
 		}
 	}
-	return o.mu.expected, o.mu.refused
+	return o.mu.expected, o.mu.refused, report == o.mu.counted && o.mu.refusals > maxRefusals
 }
 
 // failed is compare after a read that returned no marker.
@@ -279,9 +300,9 @@ func (o *ownership) failed(err error) (settled bool, _ error) {
 		o.missing = time.Time{}
 		return false, nil
 	}
-	expected, refused := o.note(marker.Marker{})
+	expected, refused, _ := o.note(marker.Marker{})
 	patience := markerPatience
-	if refused > 0 && errors.Is(err, objstore.ErrNotFound) {
+	if refused && errors.Is(err, objstore.ErrNotFound) {
 		patience = absentPatience
 	}
 	switch {

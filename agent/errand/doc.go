@@ -6,6 +6,6 @@
 // deletions or aborts is logged.
 //
 // Four errands run beside each other, and 16 more wait. Further ones are refused. An errand ends 30 s after its arrival, whether it ran or
-// waited. An errand may be lost: the owner gives it to another
-// agent. Errands are idempotent, so that is harmless.
+// waited. Before the agent has compared its bucket with the control plane's cluster id, it refuses all errands. An errand may be lost: the
+// owner gives it to another agent. Errands are idempotent, so that is harmless.
 package errand

@@ -38,7 +38,11 @@ type Owner interface{ ErrandDone(*api.ErrandDone) }
 // Config of a Runner.
 type Config struct {
 	Owner Owner
-	// Bundles are the bundles that errands list and delete. nil means that the agent lacks the jobs role, and all errands are refused.
+	// Ready returns an error while the bucket is not known to be the virtual cluster's. An errand that would run then is refused: a wrong
+	// bucket has no object, and the owner would take its bundles for deleted.
+	Ready func() error
+	// Bundles are the bundles that errands list and delete. nil means that the agent lacks the jobs role, and all errands but MarkBucket are
+	// refused.
 	Bundles *Bundles
 	// MarkBucket writes the marker of the bucket again if it was removed.
 	MarkBucket func(ctx context.Context) error
@@ -96,7 +100,7 @@ func (r *Runner) Run(ctx context.Context) error {
 
 // OnErrand takes an errand, or refuses it. It does not block.
 func (r *Runner) OnErrand(e *api.Errand) {
-	if r.cfg.Bundles == nil {
+	if r.cfg.Bundles == nil && e.GetMarkBucket() == nil {
 		r.refuse(e, errNoRole)
 		return
 	}
@@ -122,6 +126,10 @@ func (r *Runner) refuse(e *api.Errand, reason error) {
 func (r *Runner) run(ctx context.Context, e queued) {
 	if !time.Now().Before(e.deadline) {
 		r.refuse(e.Errand, errLate)
+		return
+	}
+	if err := r.cfg.Ready(); err != nil {
+		r.refuse(e.Errand, err)
 		return
 	}
 	ctx, cancel := context.WithDeadline(ctx, e.deadline)

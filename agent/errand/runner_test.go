@@ -37,6 +37,14 @@ type world struct {
 	answers chan *api.ErrandDone
 	logs    *observer.ObservedLogs
 	stop    func()
+	fault   atomic.Pointer[error] // that ready returns, nil for none
+}
+
+func (w *world) ready() error {
+	if fault := w.fault.Load(); fault != nil {
+		return *fault
+	}
+	return nil
 }
 
 // slow is a bucket whose deletions can wait.
@@ -68,7 +76,7 @@ func inWorld(t *testing.T, fn func(w *world)) {
 		w.slow = &slow{Bucket: w.bucket}
 		core, logs := observer.New(zap.InfoLevel)
 		w.logs = logs
-		w.Runner = New(Config{Owner: w, Bundles: &Bundles{Bucket: w.slow, Prefix: func() string { return prefix }}, Log: zap.New(core)})
+		w.Runner = New(Config{Owner: w, Ready: w.ready, Bundles: &Bundles{Bucket: w.slow, Prefix: func() string { return prefix }}, Log: zap.New(core)})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- w.Run(ctx) }()
@@ -182,10 +190,38 @@ func TestRunner_MarksTheBucket(t *testing.T) {
 	})
 }
 
+// An agent that has not compared its bucket refuses each kind of errand, also one that arrived before. A bucket without the objects would
+// answer that all are gone.
+func TestRunner_RefusesBeforeItsBucketIsCompared(t *testing.T) {
+	errands := map[string]*api.Errand{
+		"delete": deletion(1, name(1)),
+		"list":   {Id: 1, Errand: &api.Errand_ListSession{ListSession: &api.ListSession{Session: 3}}},
+		"abort":  {Id: 1, Errand: &api.Errand_AbortUploads{AbortUploads: &api.AbortUploads{Session: 3}}},
+		"mark":   {Id: 1, Errand: &api.Errand_MarkBucket{MarkBucket: &api.MarkBucket{}}},
+	}
+	for kind, e := range errands {
+		t.Run(kind, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.cfg.MarkBucket = func(context.Context) error { return nil }
+				w.fault.Store(new(errors.New("not compared")))
+				done := w.ask(e)
+				require.Equal(t, "not compared", done.Error)
+				require.Nil(t, done.Result)
+				w.fault.Store(nil)
+				require.Empty(t, w.ask(e).Error)
+			})
+		})
+	}
+}
+
+// An agent without the jobs role writes the marker, and does nothing else.
 func TestRunner_WithoutTheRole(t *testing.T) {
-	w := &world{t: t, answers: make(chan *api.ErrandDone, 1)}
-	w.Runner = New(Config{Owner: w})
-	require.Equal(t, errNoRole.Error(), w.ask(deletion(1, name(1))).Error)
+	inWorld(t, func(w *world) {
+		w.cfg.Bundles = nil
+		w.cfg.MarkBucket = func(context.Context) error { return nil }
+		require.Equal(t, errNoRole.Error(), w.ask(deletion(1, name(1))).Error)
+		require.NotNil(t, w.ask(&api.Errand{Id: 2, Errand: &api.Errand_MarkBucket{MarkBucket: &api.MarkBucket{}}}).GetMarkedBucket())
+	})
 }
 
 // The store's texts are cut, and are valid UTF-8: other texts would end the stream.
