@@ -249,7 +249,8 @@ func (a *Agent) awaitStore(ctx context.Context) error {
 	if a.owned.name() == "" {
 		return ctx.Err() // only a Welcome or a refusal names the marker
 	}
-	// The owner refuses an agent with another cluster's bucket before that has a session, if it is told in time.
+	// The owner refuses an agent with another cluster's bucket before that has a session, if it is told in time. With a bucket of agents, it
+	// refuses an agent without a marker until the agent has read one.
 	select {
 	case <-a.owned.read:
 	case <-time.After(a.patience):

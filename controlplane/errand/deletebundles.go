@@ -16,7 +16,7 @@ func (d *Dispatcher) DeleteBundles(ctx context.Context, bundles []id.Bundle) (fa
 	for i, b := range bundles {
 		names[i] = uint64(b)
 	}
-	done, err := d.do(ctx, func(id uint64) *api.Errand {
+	done, err := d.do(ctx, Agents.ErrandTakers, func(id uint64) *api.Errand {
 		return &api.Errand{Id: id, Errand: &api.Errand_DeleteBundles{DeleteBundles: &api.DeleteBundles{Bundles: names}}}
 	}, func(done *api.ErrandDone) bool { return fitsDeletion(bundles, done) })
 	if err != nil {

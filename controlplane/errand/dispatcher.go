@@ -28,7 +28,7 @@ const (
 )
 
 // ErrNoAgent is returned if no connected agent takes errands.
-var ErrNoAgent = errors.New("no agent with the jobs role is connected")
+var ErrNoAgent = errors.New("no agent that takes the errand is connected")
 
 var (
 	errSilent = errors.New("the agent did not answer in time")
@@ -41,6 +41,8 @@ type Agents interface {
 	// ErrandTakers returns the connected agents with the jobs role, in any order. Agents that drain and those of protocols without
 	// errands are not among them.
 	ErrandTakers() []id.Session
+	// MarkTakers is ErrandTakers for MarkBucket, which agents of any role take.
+	MarkTakers() []id.Session
 	// GiveErrand sends an errand. It returns false if the agent is not connected.
 	GiveErrand(agent id.Session, e *api.Errand) bool
 }
@@ -128,9 +130,9 @@ func (d *Dispatcher) settle(a *attempt, o outcome) {
 	a.outcome <- o
 }
 
-// do has an agent do an errand, of which every attempt gets a copy with an id. fits reports whether an answer without an error fits the
+// do has one of the takers do an errand, of which every attempt gets a copy with an id. fits reports whether an answer without an error fits the
 // errand. An answer that does not is dropped, and the attempt has failed. do returns ErrNoAgent if there is no agent to ask.
-func (d *Dispatcher) do(ctx context.Context, errand func(id uint64) *api.Errand, fits func(*api.ErrandDone) bool) (*api.ErrandDone, error) {
+func (d *Dispatcher) do(ctx context.Context, takers func(Agents) []id.Session, errand func(id uint64) *api.Errand, fits func(*api.ErrandDone) bool) (*api.ErrandDone, error) {
 	if err := d.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -138,7 +140,7 @@ func (d *Dispatcher) do(ctx context.Context, errand func(id uint64) *api.Errand,
 	failed := map[id.Session]bool{}
 	var last error
 	for range maxAttempts {
-		a, err := d.begin(failed)
+		a, err := d.begin(takers, failed)
 		if err != nil {
 			return nil, cmp.Or(last, err)
 		}
@@ -176,15 +178,15 @@ func (d *Dispatcher) enter(ctx context.Context) error {
 	}
 }
 
-// begin opens an attempt at the agent with the fewest open errands, except those in failed. Agents that failed lately come last.
-func (d *Dispatcher) begin(failed map[id.Session]bool) (*attempt, error) {
+// begin opens an attempt at the taker with the fewest open errands, except those in failed. Agents that failed lately come last.
+func (d *Dispatcher) begin(takersOf func(Agents) []id.Session, failed map[id.Session]bool) (*attempt, error) {
 	d.mu.Lock()
 	agents := d.mu.agents
 	d.mu.Unlock()
 	if agents == nil {
 		return nil, ErrNoAgent
 	}
-	takers := agents.ErrandTakers()
+	takers := takersOf(agents)
 	rand.Shuffle(len(takers), func(i, j int) { takers[i], takers[j] = takers[j], takers[i] })
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -34,7 +34,7 @@ type world struct {
 	t *testing.T
 
 	mu     sync.Mutex
-	takers map[id.Session]bool
+	takers map[id.Session]bool // connected agents: whether they have the jobs role
 	all    []given
 	// answer, if set for an agent, is called on a goroutine of its own for each errand. Other agents are silent.
 	answer map[id.Session]func(*api.Errand)
@@ -57,6 +57,13 @@ func inWorld(t *testing.T, fn func(w *world), agents ...id.Session) {
 func (w *world) ErrandTakers() []id.Session {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	all := slices.Collect(maps.Keys(w.takers))
+	return slices.DeleteFunc(all, func(a id.Session) bool { return !w.takers[a] })
+}
+
+func (w *world) MarkTakers() []id.Session {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	return slices.Collect(maps.Keys(w.takers))
 }
 
@@ -67,7 +74,8 @@ func (w *world) GiveErrand(agent id.Session, e *api.Errand) bool {
 	if answer := w.answer[agent]; answer != nil {
 		go answer(e)
 	}
-	return w.takers[agent]
+	_, connected := w.takers[agent]
+	return connected
 }
 
 // join connects an agent.
@@ -140,8 +148,8 @@ func TestDeleteBundles_ReturnsTheFailures(t *testing.T) {
 func TestMarkBucket(t *testing.T) {
 	inWorld(t, func(w *world) {
 		require.ErrorIs(t, w.MarkBucket(w.t.Context()), ErrNoAgent)
-		w.join(1)
 		w.mu.Lock()
+		w.takers[1] = false // it has another role
 		w.answer[1] = func(e *api.Errand) { w.Done(1, deleted(e)) }
 		w.mu.Unlock()
 		require.ErrorIs(t, w.MarkBucket(w.t.Context()), errAnswer, "an answer of another kind")
@@ -151,6 +159,8 @@ func TestMarkBucket(t *testing.T) {
 		}
 		w.mu.Unlock()
 		require.NoError(t, w.MarkBucket(w.t.Context()))
+		_, err := w.DeleteBundles(w.t.Context(), []id.Bundle{7})
+		require.ErrorIs(t, err, ErrNoAgent)
 	})
 }
 

@@ -1,6 +1,7 @@
 // Package errand gives errands to agents: work on the bucket with the records, to which only agents need access.
 //
-// A Dispatcher serves one virtual cluster. A caller names the work and waits, and the Dispatcher asks a connected agent with the jobs role:
+// A Dispatcher serves one virtual cluster. A caller names the work and waits, and the Dispatcher asks a connected agent with the jobs role, or any
+// connected agent to mark its bucket:
 //
 //	the agent                                        the Dispatcher
 //	answers                                          returns the answer

@@ -12,7 +12,7 @@ import (
 // ListSession has an agent list the objects of a session or job, from the n behind after. The objects are sorted by n, and at most
 // objstore.MaxKeys. An answer without objects is the last one. ErrNoAgent means that no agent is left to ask.
 func (d *Dispatcher) ListSession(ctx context.Context, session id.Session, after uint32) (*api.SessionObjects, error) {
-	done, err := d.do(ctx, func(id uint64) *api.Errand {
+	done, err := d.do(ctx, Agents.ErrandTakers, func(id uint64) *api.Errand {
 		return &api.Errand{Id: id, Errand: &api.Errand_ListSession{ListSession: &api.ListSession{Session: uint32(session), AfterN: after}}}
 	}, func(done *api.ErrandDone) bool { return fitsListing(after, done) })
 	if err != nil {
@@ -39,7 +39,7 @@ func fitsListing(after uint32, done *api.ErrandDone) bool {
 // AbortUploads has an agent abort unfinished uploads of a session or job. If it aborts objstore.MaxKeys, more may be left. ErrNoAgent means
 // that no agent is left to ask.
 func (d *Dispatcher) AbortUploads(ctx context.Context, session id.Session) (*api.AbortedUploads, error) {
-	done, err := d.do(ctx, func(id uint64) *api.Errand {
+	done, err := d.do(ctx, Agents.ErrandTakers, func(id uint64) *api.Errand {
 		return &api.Errand{Id: id, Errand: &api.Errand_AbortUploads{AbortUploads: &api.AbortUploads{Session: uint32(session)}}}
 	}, fitsAborts)
 	if err != nil {

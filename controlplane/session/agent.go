@@ -47,7 +47,7 @@ type agent struct {
 	jobCalls atomic.Int32 // unanswered requests about jobs
 	protocol uint32       // the agent's own
 	instance string       // of Hello
-	bucket   string       // id of its bucket, of Hello
+	bucket   string       // id of the state's bucket when the agent's own was compared with it
 
 	// Guarded by tenure.mu.
 	since    uint64 // the agent gets catalogue changes above this index
@@ -60,8 +60,9 @@ type agent struct {
 func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentItem) error {
 	protocol, refusal := t.agree(hello)
 	var session id.Session
+	var bucket string
 	if refusal == nil {
-		session, refusal = t.admit(stream.Context(), hello)
+		session, bucket, refusal = t.admit(stream.Context(), hello)
 	}
 	if refusal != nil {
 		return stream.Send(&api.ToAgent{Items: []*api.OwnerItem{refusal}})
@@ -71,7 +72,7 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
 	defer context.AfterFunc(keys.FromContext(stream.Context()).Revoked(), func() { cancel(errRevoked) })()
 	a := t.newAgent(session, cancel)
-	a.protocol, a.instance, a.bucket = hello.Protocol, hello.Instance, hello.BucketMarker.GetBucketId()
+	a.protocol, a.instance, a.bucket = hello.Protocol, hello.Instance, bucket
 	defer a.out.close()
 	defer t.detach(a)
 	welcome, catalogue, refusal := t.welcome(a, protocol)
@@ -82,8 +83,8 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	if err := stream.Send(&api.ToAgent{Items: []*api.OwnerItem{first}}); err != nil || welcome == nil {
 		return err
 	}
-	t.log.Info("agent connected", zap.Uint32("session", uint32(session)), zap.String("zone", hello.Zone),
-		zap.String("address", firstAddress(hello)), zap.String("version", hello.Version), zap.Bool("new", hello.Session == 0),
+	t.log.Info("agent connected", zap.Uint32("session", uint32(session)), zap.String("zone", cut(hello.Zone)),
+		zap.String("address", firstAddress(hello)), zap.String("version", cut(hello.Version)), zap.Bool("new", hello.Session == 0),
 		zap.Stringer("key", keys.FromContext(stream.Context()).Hash))
 	// The sender and the receiver end with the stream, at the latest after this function returns.
 	if !t.spawn(func() { a.send(ctx, stream, catalogue) }) || !t.spawn(func() { a.receive(ctx, stream, rest) }) {
@@ -93,10 +94,16 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	return a.outcome(stream, context.Cause(ctx))
 }
 
-// firstAddress returns the address of an agent's first listener, by which operators know the agent.
+// maxLogged is the maximum length of a text of Hello in the log.
+const maxLogged = 300
+
+// cut returns the beginning of a text for the log.
+func cut(text string) string { return text[:min(len(text), maxLogged)] }
+
+// firstAddress returns the address of an agent's first listener, by which operators know the agent, for the log.
 func firstAddress(hello *api.Hello) string {
 	for _, e := range hello.Endpoints {
-		return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
+		return net.JoinHostPort(cut(e.Host), strconv.Itoa(int(e.Port)))
 	}
 	return ""
 }
@@ -153,18 +160,25 @@ func (t *tenure) agree(hello *api.Hello) (uint32, *api.OwnerItem) {
 
 func (t *tenure) farApart(hello *api.Hello, message string) *api.OwnerItem {
 	t.log.Warn("agent refused: its protocol differs by more than one", zap.String("address", firstAddress(hello)),
-		zap.String("version", hello.Version), zap.String("reason", message))
+		zap.String("version", cut(hello.Version)), zap.String("reason", message))
 	return refusedItem(api.Refused_OTHER_PROTOCOL, message)
 }
 
-// admit returns the session that a Hello resumes, or opens a new one.
-func (t *tenure) admit(ctx context.Context, hello *api.Hello) (id.Session, *api.OwnerItem) {
-	if refusal := t.compareBucket(ctx, hello); refusal != nil {
-		return 0, refusal
+// admit returns the session that a Hello resumes, or opens a new one. bucket is the id of the state's bucket with which the agent's was
+// compared.
+func (t *tenure) admit(ctx context.Context, hello *api.Hello) (session id.Session, bucket string, refusal *api.OwnerItem) {
+	if bucket, refusal = t.compareBucket(ctx, hello); refusal != nil {
+		return 0, "", refusal
 	}
 	if hello.Session != 0 {
-		return id.Session(hello.Session), nil // welcome finds out whether it is open
+		return id.Session(hello.Session), bucket, nil // welcome finds out whether it is open
 	}
+	session, refusal = t.openSession(ctx, hello)
+	return session, bucket, refusal
+}
+
+// openSession opens a session for a Hello.
+func (t *tenure) openSession(ctx context.Context, hello *api.Hello) (id.Session, *api.OwnerItem) {
 	if hello.Instance == "" || len(hello.Endpoints) == 0 || len(hello.Endpoints) > maxEndpoints {
 		return 0, refusedItem(api.Refused_INVALID, fmt.Sprintf("a session needs an instance and 1 to %d endpoints", maxEndpoints))
 	}

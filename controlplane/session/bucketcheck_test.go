@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,8 @@ import (
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 )
+
+const clusterIDLength = 22
 
 // bucketed is an agent with the marker of a bucket.
 type bucketed struct {
@@ -104,15 +107,25 @@ func TestSession_BucketCheckEnds(t *testing.T) {
 		require.NotNil(t, check)
 		next := w.bucketed(&api.BucketMarker{})
 		require.Nil(t, next.refused().Check)
+		time.Sleep(6 * time.Second)
+		dead.again(&api.BucketMarker{})
+		require.Equal(t, check.Id, dead.refused().Check.Id, "a slow agent gets its check again, and no more time")
+		time.Sleep(4*time.Second + time.Millisecond)
+		dead.again(&api.BucketMarker{ClusterId: n.ClusterID(), BucketId: "late", Check: check.Id})
+		require.Nil(t, dead.refused().Check, "the answer is late, and another agent waits")
 		time.Sleep(10*time.Second + time.Millisecond)
 		dead.again(&api.BucketMarker{ClusterId: n.ClusterID(), BucketId: "late", Check: check.Id})
 		again := dead.refused().Check
-		require.NotNil(t, again, "the answer is late: a new check")
+		require.NotNil(t, again, "the agent that waited is gone")
 		require.NotEqual(t, check.Id, again.Id)
+		next.again(&api.BucketMarker{})
+		require.Nil(t, next.refused().Check)
 		time.Sleep(10*time.Second + time.Millisecond)
+		dead.again(&api.BucketMarker{})
+		require.Nil(t, dead.refused().Check)
 		next.again(&api.BucketMarker{})
 		check = next.refused().Check
-		require.NotNil(t, check)
+		require.NotNil(t, check, "the one that waited goes first")
 		next.again(&api.BucketMarker{ClusterId: n.ClusterID(), BucketId: "next", Check: check.Id})
 		<-next.Opened()
 		dead.again(&api.BucketMarker{ClusterId: n.ClusterID(), BucketId: "late", Check: again.Id})
@@ -129,20 +142,141 @@ func TestSession_BucketCheckNamesBundles(t *testing.T) {
 		first.again(&api.BucketMarker{ClusterId: n.ClusterID(), BucketId: "first", Check: first.refused().Check.Id})
 		<-first.Opened()
 		tp := id.TopicPartition{Topic: w.topic(n, "t", 1)}
-		for range 5 {
+		for range 100 {
 			_, err := first.submit(plain(tp))
 			require.NoError(t, err)
+			time.Sleep(time.Millisecond)
 		}
 		first.leave()
 		time.Sleep(time.Minute) // the session is closed
 		second := w.bucketed(&api.BucketMarker{})
-		require.Len(t, second.refused().Check.Bundles, 3)
+		var named []uint32
+		for _, b := range second.refused().Check.Bundles {
+			named = append(named, id.Bundle(b).Submission().N)
+		}
+		require.Equal(t, []uint32{93, 94, 95, 96, 97, 98, 99, 100, 1, 12, 24, 35, 47, 58, 70, 81}, named, "the newest ones, and others")
 		restarted := w.bucketed(&api.BucketMarker{ClusterId: n.ClusterID(), BucketId: "first"})
 		<-restarted.Opened()
 		second.again(&api.BucketMarker{})
 		require.Nil(t, second.refused().Check)
 		w.end(n, restarted.agent)
 	})
+}
+
+// fromOneBucket runs fn with an owner of two buckets, whose records were written when there was one. serving is an agent whose session is older.
+func fromOneBucket(t *testing.T, fn func(w *world, n *node, serving *bucketed, unnamed *api.BucketMarker)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		one := w.start("r1")
+		w.waitFor("an owner", func() bool { return one.Owner() != nil && one.ClusterID() != "" })
+		w.agentsBucket = true
+		two := w.start("r2")
+		unnamed := &api.BucketMarker{ClusterId: one.ClusterID()}
+		serving := w.bucketed(unnamed)
+		<-serving.Opened()
+		tp := id.TopicPartition{Topic: w.topic(one, "t", 1)}
+		for range 3 {
+			_, err := serving.submit(plain(tp))
+			require.NoError(t, err)
+		}
+		w.stop(one)
+		w.waitFor("the next owner", func() bool { return two.Owner() != nil && two.ClusterID() != "" })
+		fn(w, two, serving, unnamed)
+	})
+}
+
+// Both buckets have markers without a bucket id once a cluster has two in place of one. Agents that serve go on, and others have to find the
+// bundles in their bucket.
+func TestSession_FromOneBucketToTwo(t *testing.T) {
+	fromOneBucket(t, func(w *world, n *node, serving *bucketed, unnamed *api.BucketMarker) {
+		w.waitFor("the agent that serves", serving.Connected)
+		require.EqualValues(t, 1, serving.ID())
+		wrong := w.bucketed(unnamed) // its bucket is the state bucket
+		check := wrong.refused().Check
+		require.Len(t, check.Bundles, 3)
+		for range 10 {
+			wrong.again(unnamed)
+			require.Equal(t, check.Id, wrong.refused().Check.Id)
+		}
+		wrong.again(&api.BucketMarker{ClusterId: n.ClusterID(), Check: "forged"})
+		require.NotNil(t, wrong.refused().Check)
+
+		passed := &api.BucketMarker{ClusterId: n.ClusterID(), Check: check.Id}
+		var others []*agent
+		for range 3 { // no agent waits for another one
+			restarted := w.bucketed(unnamed)
+			require.Equal(t, check.Id, restarted.refused().Check.Id)
+			restarted.again(passed)
+			<-restarted.Opened()
+			others = append(others, restarted.agent)
+		}
+		require.Empty(t, w.bucketOf(n))
+		require.Empty(t, serving.ended)
+		w.end(n, append(others, serving.agent)...)
+	})
+}
+
+// Without an agent, the first one has to find the bundles too. The state keeps its bucket id, which is empty.
+func TestSession_FromOneBucketToTwoWithoutAgents(t *testing.T) {
+	fromOneBucket(t, func(w *world, n *node, serving *bucketed, unnamed *api.BucketMarker) {
+		serving.leave()
+		time.Sleep(time.Minute)
+		first := w.bucketed(unnamed)
+		first.again(&api.BucketMarker{ClusterId: n.ClusterID(), Check: first.refused().Check.Id})
+		<-first.Opened()
+		require.Empty(t, w.bucketOf(n))
+		w.end(n, first.agent)
+	})
+}
+
+// A marker without a bucket id, which an operator copied over that of agents, keeps no agent out whose bucket has the records.
+func TestSession_MarkerLosesTheBucketID(t *testing.T) {
+	inBucketWorld(t, func(w *world, n *node) {
+		next := w.start("r2")
+		first := w.bucketed(&api.BucketMarker{})
+		first.again(&api.BucketMarker{ClusterId: n.ClusterID(), BucketId: "first", Check: first.refused().Check.Id})
+		<-first.Opened()
+		unnamed := &api.BucketMarker{ClusterId: n.ClusterID()}
+		other := w.bucketed(unnamed)
+		require.Nil(t, other.refused().Check, "without records, another bucket has as many bundles")
+		_, err := first.submit(plain(id.TopicPartition{Topic: w.topic(n, "t", 1)}))
+		require.NoError(t, err)
+		other.again(unnamed)
+		other.again(&api.BucketMarker{ClusterId: n.ClusterID(), Check: other.refused().Check.Id})
+		<-other.Opened()
+		first.marker.Store(unnamed)
+		require.Equal(t, "first", w.bucketOf(n))
+		w.stop(n)
+		w.waitFor("both agents", func() bool { return first.Connected() && other.Connected() })
+		require.EqualValues(t, 1, first.ID(), "agents that serve go on with their sessions")
+		require.EqualValues(t, 2, other.ID())
+		w.end(next, first.agent, other.agent)
+	})
+}
+
+// The ids of a Hello have bounds, so that the log has.
+func TestSession_BoundsIDsOfTheMarker(t *testing.T) {
+	require.Len(t, id.NewCluster(), clusterIDLength)
+	text := func(n int) string { return strings.Repeat("x", n) }
+	for name, c := range map[string]struct{ longest, longer *api.BucketMarker }{
+		"cluster id": {&api.BucketMarker{ClusterId: text(clusterIDLength)}, &api.BucketMarker{ClusterId: text(clusterIDLength + 1)}},
+		"bucket id":  {&api.BucketMarker{BucketId: text(metadata.MaxBucketID)}, &api.BucketMarker{BucketId: text(metadata.MaxBucketID + 1)}},
+		"check":      {&api.BucketMarker{Check: text(metadata.MaxBucketID)}, &api.BucketMarker{Check: text(metadata.MaxBucketID + 1)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBucketWorld(t, func(w *world, n *node) {
+				a := w.bucketed(c.longest)
+				a.refused()
+				a.again(c.longer)
+				time.Sleep(5 * time.Second)
+				require.Empty(t, a.ended)
+				require.ErrorContains(t, a.Fault(), "INVALID")
+				a.cancel()
+				w.end(n)
+			})
+		})
+	}
 }
 
 // If the marker of the connected agents' bucket was removed, one of them writes it again for an agent that misses it.
@@ -172,6 +306,19 @@ func TestSession_MarksTheBucketAgain(t *testing.T) {
 			require.Empty(t, errands.heard, "once in 5 s")
 			time.Sleep(5 * time.Second)
 		}
+		errands.mark = make(chan struct{})
+		for range 10 {
+			other.again(&api.BucketMarker{})
+			require.Nil(t, other.refused().Check)
+			time.Sleep(6 * time.Second)
+		}
+		require.Equal(t, "mark the bucket", <-errands.heard)
+		require.Empty(t, errands.heard, "no agent has answered yet")
+		close(errands.mark)
+		synctest.Wait()
+		other.again(&api.BucketMarker{})
+		require.Nil(t, other.refused().Check)
+		require.Equal(t, "mark the bucket", <-errands.heard)
 		w.end(n, first.agent)
 	})
 }

@@ -23,17 +23,25 @@ type ErrandAgents interface {
 	// ErrandTakers returns the connected agents with the jobs role, in any order. Agents that drain and those of protocols without
 	// errands are not among them.
 	ErrandTakers() []id.Session
+	// MarkTakers is ErrandTakers for MarkBucket, which agents of any role take.
+	MarkTakers() []id.Session
 	// GiveErrand sends an errand. It returns false if the agent is not connected. The errand may still be lost with its stream.
 	GiveErrand(agent id.Session, e *api.Errand) bool
 }
 
 // ErrandTakers implements ErrandAgents.
-func (t *tenure) ErrandTakers() (takers []id.Session) {
+func (t *tenure) ErrandTakers() []id.Session { return t.takers(metadata.RoleJobs) }
+
+// MarkTakers implements ErrandAgents.
+func (t *tenure) MarkTakers() []id.Session { return t.takers(0) }
+
+// takers returns the connected agents with the roles that do not drain and know errands.
+func (t *tenure) takers(roles metadata.Roles) (takers []id.Session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for session, a := range t.mu.agents {
 		open := t.mu.sessions[session]
-		if open != nil && !open.draining && !a.drains && !a.leaving && open.info.Roles&metadata.RoleJobs != 0 && t.knowsErrands(a) {
+		if open != nil && !open.draining && !a.drains && !a.leaving && open.info.Roles&roles == roles && t.knowsErrands(a) {
 			takers = append(takers, session)
 		}
 	}

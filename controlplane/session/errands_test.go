@@ -19,6 +19,7 @@ import (
 type errandsWorld struct {
 	agents session.ErrandAgents
 	heard  chan string
+	mark   chan struct{} // if not nil, MarkBucket waits for it
 }
 
 func (e *errandsWorld) Done(agent id.Session, done *api.ErrandDone) {
@@ -29,6 +30,9 @@ func (e *errandsWorld) Left(agent id.Session) { e.heard <- fmt.Sprintf("left %d"
 
 func (e *errandsWorld) MarkBucket(context.Context) error {
 	e.heard <- "mark the bucket"
+	if e.mark != nil {
+		<-e.mark
+	}
 	return nil
 }
 
@@ -75,6 +79,7 @@ func TestErrands_TravelBothWays(t *testing.T) {
 		other := w.agent(withRole(api.Role_ROLE_FETCH))
 		other.opened()
 		require.Equal(t, []id.Session{r.ID()}, errands.agents.ErrandTakers(), "the other one does not have the role")
+		require.ElementsMatch(t, []id.Session{r.ID(), other.ID()}, errands.agents.MarkTakers())
 		require.True(t, errands.agents.GiveErrand(r.ID(), deleteErrand(9)))
 		require.Equal(t, "done 9 by 1: [5 6]", <-errands.heard)
 		require.True(t, errands.agents.GiveErrand(other.ID(), deleteErrand(10)))
@@ -83,6 +88,7 @@ func TestErrands_TravelBothWays(t *testing.T) {
 
 		require.NoError(t, r.Drain(t.Context()))
 		require.Empty(t, errands.agents.ErrandTakers(), "it drains")
+		require.Equal(t, []id.Session{other.ID()}, errands.agents.MarkTakers())
 		r.leave()
 		require.Equal(t, "left 1", <-errands.heard)
 		require.False(t, errands.agents.GiveErrand(1, deleteErrand(12)))
@@ -103,6 +109,7 @@ func TestErrands_NeedTheProtocol(t *testing.T) {
 				n := w.start("a")
 				old := w.errandRunner(speaking(c.agent))
 				require.Empty(t, errands.agents.ErrandTakers())
+				require.Empty(t, errands.agents.MarkTakers())
 				time.Sleep(time.Minute) // the bubble's time
 				require.True(t, old.Connected())
 				w.end(n, old.agent)

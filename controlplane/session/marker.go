@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 
 	"go.uber.org/zap"
 
@@ -11,12 +12,21 @@ import (
 
 // compareBucket returns WRONG_BUCKET if the agent's bucket does not carry this virtual cluster's id, and nil if the agent may join. If the
 // owner cannot compare yet, compareBucket returns NOT_OWNER and the agent retries. An agent that has not read its bucket may join: it
-// compares before its first write.
-func (t *tenure) compareBucket(ctx context.Context, hello *api.Hello) *api.OwnerItem {
+// compares before its first write. bucket is the id of the state's bucket, if agents have one of their own.
+func (t *tenure) compareBucket(ctx context.Context, hello *api.Hello) (bucket string, refusal *api.OwnerItem) {
+	found := hello.BucketMarker
+	if len(found.GetClusterId()) > clusterIDLength || len(found.GetBucketId()) > metadata.MaxBucketID || len(found.GetCheck()) > metadata.MaxBucketID {
+		return "", refusedItem(api.Refused_INVALID, fmt.Sprintf("an id in the bucket's marker is too long: a cluster id has %d bytes, a bucket id at most %d",
+			clusterIDLength, metadata.MaxBucketID))
+	}
 	if t.cluster.cfg.AgentsBucket {
 		return t.compareAgentsBucket(ctx, hello)
 	}
-	found := hello.BucketMarker
+	return "", t.compareOwnBucket(found)
+}
+
+// compareOwnBucket is compareBucket for a bucket that has the control plane's own objects too.
+func (t *tenure) compareOwnBucket(found *api.BucketMarker) *api.OwnerItem {
 	if found == nil || t.cluster.cfg.Marked == nil {
 		return nil
 	}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"sync"
 	"time"
@@ -37,6 +38,9 @@ type tenure struct {
 
 	forwardBytes forwardBytes
 
+	unnamedCheck string // id of the BucketCheck of buckets without an id, for any number of agents
+	sample       sample
+
 	mu struct {
 		sync.Mutex
 		stopped   bool
@@ -50,6 +54,7 @@ type tenure struct {
 		lapsed    map[id.Session]lapsedSession // agents that stopped without closing their session
 		check     bucketCheck                  // the newest one
 		remarked  time.Time                    // when agents were last asked to mark their bucket again
+		marking   bool                         // an agent has been asked, and has not answered
 	}
 }
 
@@ -71,7 +76,7 @@ type openSession struct {
 }
 
 func newTenure(c *Cluster, o *owner.Owner) *tenure {
-	t := &tenure{cluster: c, owner: o, limits: c.cfg.Limits, log: c.log, metrics: c.metrics, began: time.Now()}
+	t := &tenure{cluster: c, owner: o, limits: c.cfg.Limits, log: c.log, metrics: c.metrics, began: time.Now(), unnamedCheck: rand.Text()}
 	t.ctx, t.cancel = context.WithCancelCause(context.Background())
 	t.mu.agents = map[id.Session]*agent{}
 	t.mu.sessions = map[id.Session]*openSession{}
