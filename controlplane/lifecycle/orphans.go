@@ -14,6 +14,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/errand"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/job"
 	"github.com/freshet-io/freshet/objstore"
 )
 
@@ -33,9 +34,16 @@ const (
 	// owner holds at most as many commits. More objects mean that the state is older than the bucket. They may hold acknowledged
 	// records.
 	maxUncommitted = 1024
+	// maxSparePages and minPageObjects bound the pages of one sweep: an agent that answers with endless short pages would hold up the sweeps
+	// of all writers. A store's page has 1,000 keys as a rule. Each page of a large writer has minPageObjects on average, or the sweep fails.
+	maxSparePages  = 100
+	minPageObjects = 100
 	// clockSlack is the maximum time by which an object may be older than its session, by the store's clock.
 	clockSlack = time.Minute
 )
+
+// errPages is returned if a listing has more pages than its writer can have filled.
+var errPages = errors.New("agents list more pages than the session or job can have objects")
 
 // sweep deletes the orphans of sessions and jobs that ended OrphanAge ago, and removes their entries from the state. A session ends for
 // ever (I9), so an object without a commit stays an orphan. OrphanAge only has to outlast PUTs that are in flight.
@@ -217,7 +225,11 @@ type orphan struct {
 // objects lists the writer's objects and deletes the orphans. Objects of unsettled submissions come last in the listing. They are deleted
 // at its end, unless there are more than maxUncommitted.
 func (s *sweeper) objects(ctx context.Context) error {
-	for after := uint32(0); ; {
+	after := uint32(0)
+	for left := maxPages(&s.writer); ; left-- {
+		if left == 0 {
+			return errPages
+		}
 		if err := s.l.lists.Wait(ctx); err != nil {
 			return fmt.Errorf("wait to list: %w", err)
 		}
@@ -245,6 +257,15 @@ func (s *sweeper) objects(ctx context.Context) error {
 		}
 	}
 	return s.remove(ctx, s.unsettled)
+}
+
+// maxPages returns the maximum number of pages of a writer's listing, the last and empty one included.
+func maxPages(w *metadata.EndedWriter) int {
+	objects := int(w.NextN) + maxUncommitted
+	if w.Job {
+		objects = job.MaxBundles
+	}
+	return maxSparePages + objects/minPageObjects
 }
 
 // mayBeUncommitted reports whether submission n was possibly unsettled when its session was closed. Submissions below NextN were settled, so

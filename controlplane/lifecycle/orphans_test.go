@@ -323,6 +323,42 @@ func TestOrphans_WaitForAnAgent(t *testing.T) {
 	})
 }
 
+// A listing with more pages than its session or job can have objects fails the sweep, which is repeated after a pause. It holds up no other
+// writer.
+func TestOrphans_BoundsPages(t *testing.T) {
+	const spare, perPage, uncommitted, ofJob = 100, 100, 1024, 1 << 16
+	for name, c := range map[string]struct {
+		job   bool
+		bound uint32
+	}{"session": {false, spare + (1+uncommitted)/perPage}, "job": {true, spare + ofJob/perPage}} {
+		for _, over := range []uint32{0, 1} {
+			t.Run(fmt.Sprint(name, ", over by ", over), func(t *testing.T) {
+				inWorld(t, lifecycle.Settings{}, func(w *world) {
+					listed := id.Session(1)
+					if c.job {
+						listed = w.must(&metadata.StartJob{Kind: job.Compact, Level: 1, Runner: 1}).Value.(id.Session)
+					}
+					w.agents.lies = func(n id.Session) bool { return n == listed }
+					w.agents.pages.Store(c.bound - 1 + over) // without the last one, which is empty
+					w.must(&metadata.CloseSession{Session: 1})
+					runner := w.must(&metadata.OpenSession{Instance: "other"}).Value.(metadata.OpenSessionResult).Session
+					other := w.must(&metadata.StartJob{Kind: job.Compact, Level: 1, Runner: runner}).Value.(id.Session)
+					w.must(&metadata.AbortJob{Job: other})
+					behind := w.orphan(other, 1)
+					sleep(24*time.Hour + 10*time.Minute)
+					_, err := w.stored.Head(t.Context(), behind)
+					require.ErrorIs(t, err, objstore.ErrNotFound)
+					require.EqualValues(t, over, w.unswept())
+					require.Equal(t, over > 0, w.metric("failures_total") > 0)
+					w.agents.pages.Store(1)
+					sleep(time.Hour + time.Minute)
+					require.Zero(t, w.unswept())
+				})
+			})
+		}
+	}
+}
+
 // Uploads that are too young are swept later, with their session.
 func TestOrphans_YoungUploads(t *testing.T) {
 	inWorld(t, lifecycle.Settings{}, func(w *world) {

@@ -94,11 +94,11 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	return a.outcome(stream, context.Cause(ctx))
 }
 
-// maxLogged is the maximum length of a text of Hello in the log.
-const maxLogged = 300
+// loggedBytes is the maximum length of a text of Hello in the log.
+const loggedBytes = 300
 
 // cut returns the beginning of a text for the log.
-func cut(text string) string { return text[:min(len(text), maxLogged)] }
+func cut(text string) string { return text[:min(len(text), loggedBytes)] }
 
 // firstAddress returns the address of an agent's first listener, by which operators know the agent, for the log.
 func firstAddress(hello *api.Hello) string {
@@ -198,7 +198,7 @@ func (t *tenure) openSession(ctx context.Context, hello *api.Hello) (id.Session,
 	return result.Value.(metadata.OpenSessionResult).Session, nil
 }
 
-// rolesOf returns the roles in a Hello, without those that this program does not know.
+// rolesOf returns the roles in a Hello, without roles that are unknown to this program.
 func rolesOf(hello *api.Hello) (roles metadata.Roles) {
 	for _, r := range hello.Roles {
 		switch r {
