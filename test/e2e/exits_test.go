@@ -190,6 +190,40 @@ func TestExit_TwoBucketsOfAgents(t *testing.T) {
 	require.Equal(t, "a\n", harness.CLI(t, restarted.Bootstrap, nil, "consume", "t", "--from", "earliest", "-e"))
 }
 
+// TestExit_FromOneBucketToTwo: control planes get a bucket of their own, whose marker has the cluster id alone, as that of the records has. The
+// agent that serves goes on, another one with the bucket of the records joins, and one with the state bucket ends.
+func TestExit_FromOneBucketToTwo(t *testing.T) {
+	t.Parallel()
+	c := harness.NewCluster(t, harness.ClusterConfig{Agents: 1, ControlPlanes: 1})
+	one := c.ControlPlanes[0]
+	state := c.S3.URL("bucket", "state")
+	two := c.NewControlPlaneWith(t, "controlplane-two", "--bucket", "", "--state-bucket", state)
+	agent := func(name string, flags ...string) *harness.Agent {
+		return c.NewAgentWith(t, name, append(flags, "--control-plane", one.GRPC+","+two.GRPC)...)
+	}
+	one.Restart()
+	serving := agent("agent-serving", "--zone", "a")
+	serving.Restart()
+	harness.CLI(t, serving.Bootstrap, nil, "topic", "create", "t")
+	harness.CLI(t, serving.Bootstrap, strings.NewReader("a\n"), "produce", "t")
+	_, err := one.Terminate(time.Minute)
+	require.NoError(t, err)
+	two.Restart()
+	harness.CLI(t, serving.Bootstrap, strings.NewReader("b\n"), "produce", "t")
+
+	wrong := agent("agent-wrong", "--zone", "b", "--bucket", state)
+	wrong.Launch()
+	require.Regexp(t, `^--bucket s3://bucket/state\S+ has no object \S+/bundles/\S+, which the control plane refers to for virtual cluster "main": set --bucket to that`,
+		exitLine(t, wrong.Process, exitLimit))
+	requireNoBundles(t, c.S3, "state")
+	second := agent("agent-second", "--zone", "b")
+	second.Launch()
+	second.AwaitReady()
+	require.Equal(t, "a\nb\n", harness.CLI(t, second.Bootstrap, nil, "consume", "t", "--from", "earliest", "-e"))
+	_, err = serving.Terminate(time.Minute)
+	require.NoError(t, err, "it has run all the time")
+}
+
 func mark(t *testing.T, bucketURL string, m marker.Marker) {
 	t.Helper()
 	bucket, err := bucketopen.Bucket(t.Context(), bucketURL)
