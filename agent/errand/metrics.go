@@ -19,7 +19,7 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		errands: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "freshet_agent_errands_total", Help: "Errands of the control plane on the object store, by result. The agent refuses errands beyond 20 at a time, and all without the jobs role.",
+			Name: "freshet_agent_errands_total", Help: "Errands of the control plane on the object store, by result. The agent refuses errands beyond 20 at a time, all without the jobs role except those that mark its bucket, and all before it has compared its bucket.",
 		}, []string{"result"}),
 		deleted: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "freshet_agent_deleted_bundles_total", Help: "Bundles whose objects this agent deleted because the control plane named them.",

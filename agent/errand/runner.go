@@ -39,7 +39,7 @@ type Owner interface{ ErrandDone(*api.ErrandDone) }
 type Config struct {
 	Owner Owner
 	// Ready returns an error while the bucket is not known to be the virtual cluster's. An errand that would run then is refused: a wrong
-	// bucket has no object, and the owner would take its bundles for deleted.
+	// bucket has no object, and the owner would take its bundles for deleted. nil means that the bucket is known.
 	Ready func() error
 	// Bundles are the bundles that errands list and delete. nil means that the agent lacks the jobs role, and all errands but MarkBucket are
 	// refused.
@@ -66,6 +66,9 @@ type queued struct {
 
 // New returns a Runner that does nothing before Run.
 func New(cfg Config) *Runner {
+	if cfg.Ready == nil {
+		cfg.Ready = func() error { return nil }
+	}
 	cfg.Log = cmp.Or(cfg.Log, zap.NewNop())
 	cfg.Registerer = cmp.Or[prometheus.Registerer](cfg.Registerer, prometheus.NewRegistry())
 	return &Runner{cfg: cfg, metrics: newMetrics(cfg.Registerer), queue: make(chan queued, maxQueued), stopped: make(chan struct{})}

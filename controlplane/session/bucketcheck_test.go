@@ -267,7 +267,7 @@ func TestSession_BoundsIDsOfTheMarker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBucketWorld(t, func(w *world, n *node) {
 				a := w.bucketed(c.longest)
-				a.refused()
+				require.NotNil(t, a.refused())
 				a.again(c.longer)
 				time.Sleep(5 * time.Second)
 				require.Empty(t, a.ended)
