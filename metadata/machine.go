@@ -18,6 +18,7 @@ import (
 type machine struct {
 	index     uint64 // of the last entry applied
 	now       int64  // command time, ms since the epoch; never goes back
+	passed    int64  // see PassTime
 	version   uint32
 	clusterID string
 	gen       uint64 // generation of what may be changed in place; >= 1
@@ -109,8 +110,8 @@ func (s *machine) snapshot() *machine {
 // Index is the log index of the last entry applied, 0 before the first.
 func (s *machine) Index() uint64 { return s.index }
 
-// Now is the command time: the latest of the times of the entries applied, ms since the epoch.
-func (s *machine) Now() int64 { return s.now }
+// Now is the command time: the latest of the times of the entries applied and of PassTime, ms since the epoch.
+func (s *machine) Now() int64 { return max(s.now, s.passed) }
 
 // Version is the state machine's version, raised by RaiseVersion.
 func (s *machine) Version() uint32 { return s.version }

@@ -18,7 +18,8 @@ import (
 // outsideSnapshots are the fields that a snapshot need not have, and why.
 var outsideSnapshots = map[string]string{
 	"machine.gen": "generation", "machine.frozen": "of this copy", "machine.position": "within an entry", "machine.scratch": "memory",
-	"machine.names": "derived", "machine.instances": "derived", "machine.load": "derived", "machine.counts": "derived", "machine.bounds.resting": "derived",
+	"machine.passed": "of readers",
+	"machine.names":  "derived", "machine.instances": "derived", "machine.load": "derived", "machine.counts": "derived", "machine.bounds.resting": "derived",
 	"topic.counts": "derived", "partition.active": "derived", "partition.idle": "derived",
 	"machine.transactions.names": "derived", "machine.transactions.due": "derived", "machine.deletions": "derived", "machine.deletedNames": "derived",
 	"machine.cleanup.next": "only the order of keys means something", "machine.cleanup.bytes": "derived",

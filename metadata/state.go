@@ -55,6 +55,8 @@ type api interface {
 	Snapshot() *State
 	Index() uint64
 	Now() int64
+	NextDue() int64
+	PassTime(now int64)
 	Version() uint32
 	ClusterID() string
 	RecordsBucket() string

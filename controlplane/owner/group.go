@@ -142,8 +142,7 @@ func (o *Owner) refuseIfFull(ps []*Proposal) []*Proposal {
 // append makes the proposals durable as one batch.
 func (o *Owner) append(ctx context.Context, proposals []*Proposal) (*group, error) {
 	g := &group{proposals: proposals, began: time.Now()}
-	o.now = max(o.now, o.cfg.Now().UnixMilli())
-	g.batch.Now = o.now
+	g.batch.Now = o.time()
 	g.batch.Commands = make([]metadata.Command, len(proposals))
 	for i, p := range proposals {
 		g.batch.Commands[i] = p.cmd
@@ -187,6 +186,7 @@ func (o *Owner) applyLocked(g *group, fx *metadata.Effects) []metadata.Result {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	results := o.state.Apply(g.index, &g.batch, fx, make([]metadata.Result, 0, len(g.proposals)))
+	o.logged = g.batch.Now
 	Observe(o.state, g.index, fx, o.cfg.Marked, o.cfg.Checked)
 	o.weigh()
 	return results

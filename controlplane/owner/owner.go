@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -22,8 +23,8 @@ import (
 
 // ApplyFunc is called with the effects of the log entry at index, in log order, on the apply goroutine. The entry is durable
 // and applied then, and its proposals are not answered yet. Concurrent Reads may already have seen the change. An ApplyFunc
-// may read s during the call. It must not keep fx or anything reachable from its slices, and must be quick: it delays
-// every commit.
+// may read s during the call, except for Now, which skipped Ticks change meanwhile. It must not keep fx or anything reachable
+// from its slices, and must be quick: it delays every commit.
 type ApplyFunc func(s *metadata.State, index uint64, fx *metadata.Effects)
 
 // Owner is one tenure's state machine. Its state has one writer, the apply goroutine; other goroutines read through
@@ -37,12 +38,14 @@ type Owner struct {
 	done    chan struct{}
 	err     error // reason of the end; written before done is closed
 
-	mu    sync.RWMutex
-	state *metadata.State // nil when the owner has ended; guarded by mu
+	now atomic.Int64 // see time
+
+	mu     sync.RWMutex
+	state  *metadata.State // nil when the owner has ended; guarded by mu
+	logged int64           // command time of the tenure's last applied entry, ms, 0 before the first; guarded by mu
 
 	// The append loop's.
 	next    uint64 // index of the next entry
-	now     int64  // command time of the last group, ms
 	scratch []byte
 }
 
@@ -54,8 +57,9 @@ func New(cfg Config) (*Owner, error) {
 	}
 	o := &Owner{
 		cfg: cfg, queue: newQueue(cfg.QueueBytes), metrics: newMetrics(cfg.Registerer), done: make(chan struct{}),
-		state: cfg.State, next: cfg.Tenure.Tail() + 1, now: cfg.State.Now(),
+		state: cfg.State, next: cfg.Tenure.Tail() + 1,
 	}
+	o.now.Store(cfg.State.Now())
 	o.load.limits = rate.Sometimes{Interval: limitWarnings}
 	if o.next <= cfg.State.Index() {
 		return nil, fmt.Errorf("owner: state at %d is past the log's tail %d", cfg.State.Index(), o.next-1)
@@ -91,7 +95,7 @@ func (o *Owner) Err() error {
 // metalog.ErrLogFull, ErrOverloaded, ErrTooLarge, the context's. After an error, the command has no effect. ErrLogFull also comes before
 // the log is full, if the command would wait longer than Config.MaxWait while groups are delayed: its client would time out and
 // send it again. If a limit of the applied state refuses the command (metadata.State.Refused), the proposal is answered at
-// once and takes no room in the log.
+// once and takes no room in the log. So is a Tick that is not due (metadata.State.NextDue).
 func (o *Owner) Enqueue(ctx context.Context, cmd metadata.Command) (*Proposal, error) {
 	p, err := o.admitted(ctx, cmd)
 	if err != nil {
@@ -152,6 +156,9 @@ func (o *Owner) admitted(ctx context.Context, cmd metadata.Command) (*Proposal, 
 		return nil, err
 	}
 	if err := o.answerRefused(p); err != nil || p.answered() {
+		return p, err
+	}
+	if err := o.skipTick(p); err != nil || p.answered() {
 		return p, err
 	}
 	return p, o.admit(ctx, p)

@@ -168,7 +168,7 @@ func TestOwner_ReplacedOffsetsInFlight(t *testing.T) {
 				close(applied)
 			}
 		}
-		f.must(&metadata.Tick{})
+		f.must(&metadata.AllocateProducerIDs{Count: 1})
 		<-applied
 		for _, p := range waiting {
 			_, _, err := p.Wait(t.Context())
