@@ -59,7 +59,12 @@ func (d *dirt) topic(t *metadata.Topic) {
 
 // consider looks at a partition of a compacted topic, at which so many attempts in a row failed. It keeps the dirtiest of
 // those due; partitions that failed come behind all others, so that they hold nothing up.
+//
+// A partition that is not due by the state's time is not due by an earlier one. So the store is asked for the time only if a partition may be due.
 func (d *dirt) consider(s *metadata.State, tp id.TopicPartition, failed int) {
+	if !cleaning.Due(s, tp, d.rules, s.Now()).Due {
+		return
+	}
 	now, ok := d.now()
 	if !ok {
 		return

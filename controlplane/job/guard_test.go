@@ -159,6 +159,21 @@ func TestClean_AsksForNoTimeWithoutCompactedTopics(t *testing.T) {
 	})
 }
 
+// A compacted topic of which nothing is due needs no time of the store either.
+func TestClean_AsksForNoTimeBeforeACleaningIsDue(t *testing.T) {
+	in(t, func(w *world) {
+		a := w.agent()
+		w.topic(1, 1, "cleanup.policy", "compact")
+		late := w.topic(2, 1, "cleanup.policy", "compact", "min.compaction.lag.ms", "86400000")
+		r := w.own(a)
+		defer r.stop()
+		w.four(a, tp(late, 0))
+		r.finish(r.next())
+		require.Empty(w.t, r.rounds(10))
+		require.Zero(w.t, w.asked)
+	})
+}
+
 // TestLease_OfARunnerWithoutProgress covers a runner that speaks and does nothing.
 func TestLease_OfARunnerWithoutProgress(t *testing.T) {
 	const stall = 15 * time.Minute
