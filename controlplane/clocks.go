@@ -15,7 +15,47 @@ import (
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/internal/grpcerr"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
+	"github.com/freshet-io/freshet/objstore"
 )
+
+// storeClockAge is the maximum age of an answer of the store's clock.
+const storeClockAge = 30 * time.Second
+
+// storeClock is a bucket that asks the store for the time at most once in storeClockAge while the store answers. Between two answers its time
+// goes on by the monotonic clock. After a step of this machine's clock, or a suspension, it asks again. One call asks at a time, so callers of a
+// silent store wait for each other, each until its context ends.
+type storeClock struct {
+	objstore.Bucket
+	wall func() time.Time // this machine's clock
+	turn chan struct{}    // holds a token while a call has its turn
+
+	// Used in turn. The times at which the answer came are by the monotonic clock and by this machine's.
+	answer, at, wallAt time.Time // zero before the first answer
+}
+
+func newStoreClock(bucket objstore.Bucket) *storeClock {
+	return &storeClock{Bucket: bucket, wall: func() time.Time { return time.Now().Round(0) }, turn: make(chan struct{}, 1)}
+}
+
+// Now implements objstore.Bucket. The store's clock has passed the time that it returns.
+func (c *storeClock) Now(ctx context.Context) (time.Time, error) {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return time.Time{}, fmt.Errorf("wait for the store's time: %w", ctx.Err())
+	}
+	age := time.Since(c.at)
+	if step := c.wall().Sub(c.wallAt) - age; !c.answer.IsZero() && age < storeClockAge && step.Abs() < time.Second {
+		return c.answer.Add(age), nil
+	}
+	answer, err := c.Bucket.Now(ctx)
+	if err != nil {
+		return time.Time{}, err //nolint:wrapcheck // the bucket's own
+	}
+	c.answer, c.at, c.wallAt = answer, time.Now(), c.wall()
+	return answer, nil
+}
 
 // clocks returns etcd's clock and those of the other registered replicas. An embedded etcd has no clock of its own and does not answer.
 func (c *cluster) clocks() []replica.Clock {

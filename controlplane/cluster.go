@@ -42,6 +42,7 @@ type cluster struct {
 	statuses  *statuses
 	members   *members
 	store     *probe.Watch
+	bucket    *storeClock
 	directory directory.Directory
 	sessions  *session.Cluster
 	jobs      *job.Planner
@@ -72,12 +73,12 @@ type stored struct {
 func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 	built := &cluster{
 		spec: spec, cfg: &c.cfg, statuses: c.statuses, members: c.members, store: c.store, log: c.cfg.Log.With(zap.String("virtual_cluster", spec.Name)),
-		directory: c.directory(), gathered: prometheus.NewRegistry(), warm: c.warm,
+		bucket: c.bucket, directory: c.directory(), gathered: prometheus.NewRegistry(), warm: c.warm,
 	}
 	built.metrics = prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": spec.Name}, built.gathered)
 	bounds := c.cfg.boundsOf(spec)
 	var err error
-	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, MaxExtents: bounds.PlannedExtents, StoreTime: c.cfg.Bucket.Now, Log: built.log, Registerer: built.metrics})
+	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, MaxExtents: bounds.PlannedExtents, StoreTime: built.bucket.Now, Log: built.log, Registerer: built.metrics})
 	if err != nil {
 		return nil, err
 	}
@@ -133,13 +134,13 @@ func (c *cluster) open(clusterID string, warm bool) (*stored, error) {
 	}
 	s := &stored{clusterID: clusterID, log: metadataLog}
 	s.bucket = &bucketCheck{bucketFacts: bucketFacts{
-		setting: c.cfg.bucketSetting(), records: !c.cfg.AgentsBucket, bucket: c.cfg.Bucket, gate: marker.NewGate(c.cfg.Bucket), location: c.cfg.BucketLocation,
+		setting: c.cfg.bucketSetting(), records: !c.cfg.AgentsBucket, bucket: c.cfg.Bucket, gate: marker.NewGate(c.bucket), location: c.cfg.BucketLocation,
 		etcdPrefix: c.cfg.EtcdPrefix, virtualCluster: c.spec.Name, log: c.log, metalog: metadataLog,
 		clusterID: func() string { return s.replica.ClusterID() }, owner: func() *owner.Owner { return s.replica.Owner() },
 		failed: c.store.NoteFailure,
 	}}
 	s.work, err = lifecycle.New(lifecycle.Config{
-		Settings: c.cfg.Lifecycle, Agents: c.errands, StoreTime: c.cfg.Bucket.Now, Log: c.log, Registerer: c.metrics,
+		Settings: c.cfg.Lifecycle, Agents: c.errands, StoreTime: c.bucket.Now, Log: c.log, Registerer: c.metrics,
 	})
 	if err != nil {
 		return nil, err

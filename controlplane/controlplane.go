@@ -42,6 +42,7 @@ type ControlPlane struct {
 	answers  *session.Answers // of all clusters
 	warm     chan struct{}    // has an element for each cluster that stays warm without Spec.Warm
 	store    *probe.Watch
+	bucket   *storeClock // Config.Bucket
 	statuses *statuses
 	keyFiles []*keys.File
 }
@@ -52,7 +53,7 @@ func New(cfg Config) (*ControlPlane, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
 	}
-	return &ControlPlane{cfg: cfg, warm: make(chan struct{}, maxWarm), store: probe.NewWatch(probe.CreateOnly, open.Address(cfg.BucketLocation), cfg.Log)}, nil
+	return &ControlPlane{cfg: cfg, bucket: newStoreClock(cfg.Bucket), warm: make(chan struct{}, maxWarm), store: probe.NewWatch(probe.CreateOnly, open.Address(cfg.BucketLocation), cfg.Log)}, nil
 }
 
 // Listen opens the addresses and builds the servers, so that a fault shows before anything runs.
