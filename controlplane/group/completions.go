@@ -5,17 +5,19 @@ import (
 	"sync"
 
 	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/metadata"
 )
 
-// completions waits for the outcome of what was handed to the log, in that order: an owner answers its proposals in
-// the order of the log, so that one goroutine is enough. Their number is bounded by the owner's queue.
+// completions waits for the outcomes of commands that were given to the log, in that order. An owner answers its proposals in
+// the order of the log, so one goroutine is enough. It runs while there are commands. Their number is bounded by the owner's queue.
 type completions struct {
-	mu struct {
+	spawn session.Spawn
+	mu    struct {
 		sync.Mutex
 		waiting []completion
+		running bool // the goroutine runs
 	}
-	signal chan struct{} // capacity 1: there may be some
 }
 
 // completion is one command in the log's hands.
@@ -24,35 +26,32 @@ type completion struct {
 	done     func(metadata.Result, error)
 }
 
-func newCompletions() *completions { return &completions{signal: make(chan struct{}, 1)} }
-
+// add waits for a command's outcome. After the end of the tenure it does nothing: agents ask the next owner.
 func (q *completions) add(c completion) {
 	q.mu.Lock()
-	q.mu.waiting = append(q.mu.waiting, c)
-	q.mu.Unlock()
-	select {
-	case q.signal <- struct{}{}:
-	default:
+	defer q.mu.Unlock()
+	if q.mu.running = q.mu.running || q.spawn(q.run); q.mu.running {
+		q.mu.waiting = append(q.mu.waiting, c)
 	}
 }
 
+// take returns the commands that wait. Without any, it ends the goroutine.
 func (q *completions) take() []completion {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	all := q.mu.waiting
-	q.mu.waiting = nil
+	q.mu.waiting, q.mu.running = nil, len(all) > 0
 	return all
 }
 
-// run tells outcomes until ctx ends. What is left then is told to nobody: agents ask the next owner.
+// run reports outcomes until no command waits or ctx ends.
 func (q *completions) run(ctx context.Context) {
 	for {
-		select {
-		case <-ctx.Done():
+		all := q.take()
+		if len(all) == 0 {
 			return
-		case <-q.signal:
 		}
-		for _, c := range q.take() {
+		for _, c := range all {
 			select {
 			case <-ctx.Done():
 				return

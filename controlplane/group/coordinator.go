@@ -67,7 +67,7 @@ func New(cfg Config, o Owner, spawn session.Spawn) (*Coordinator, error) {
 	c := &Coordinator{
 		warns: rate.NewLimiter(1, 5), refusals: rate.Sometimes{Interval: time.Minute},
 		cfg: cfg, owner: o, spawn: spawn, log: cfg.Log, metrics: newMetrics(cfg.Registerer), enqueueing: ended,
-		completed: newCompletions(), classic: cfg.Settings.classic(cfg.Log), consumer: cfg.Settings.consumer(cfg.Log),
+		completed: &completions{spawn: spawn}, classic: cfg.Settings.classic(cfg.Log), consumer: cfg.Settings.consumer(cfg.Log),
 	}
 	c.classic.Budget = classic.NewBudget(cfg.MemberBytes)
 	c.consumer.Budget = c.classic.Budget
@@ -106,10 +106,8 @@ func (c *Coordinator) run(ctx context.Context) {
 	stop := c.metrics.observe(c)
 	defer stop()
 	var work sync.WaitGroup
-	work.Go(func() { c.completed.run(ctx) })
 	work.Go(func() { c.loadAll(ctx) })
-	work.Go(func() { c.expireOffsets(ctx) })
-	<-ctx.Done()
+	c.expireOffsets(ctx) // until ctx ends
 	c.closed.Store(true)
 	c.patterns.end()
 	for _, g := range c.groups.Range {
