@@ -69,6 +69,9 @@ type Config struct {
 	HTTPListen string
 	// TLS is for agents; nil for none. ReplicaTLS is for connections to other replicas' GRPCListen; nil if TLS is nil.
 	TLS, ReplicaTLS *tls.Config
+	// PublicListen is the address of the HTTP API for tenants (package registry/httpapi); "" turns it off. It needs PublicTLS.
+	PublicListen string
+	PublicTLS    *tls.Config
 
 	// OperatorKeys open the operators' calls of all virtual clusters, and profiles; empty: neither is served, unless KeyFiles has some.
 	OperatorKeys []string
@@ -206,6 +209,9 @@ func (c *Config) Validate() error {
 	}
 	if _, err := c.advertised(advertise.Here("", c.PodIP), 0); err != nil {
 		errs = append(errs, err)
+	}
+	if c.PublicListen != "" && c.PublicTLS == nil {
+		errs = append(errs, errors.New("--public-listen has no certificate: set --public-tls-cert and --public-tls-key"))
 	}
 	seen := map[string]bool{}
 	for _, vc := range c.VirtualClusters {

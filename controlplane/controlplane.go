@@ -18,6 +18,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/controlplane/keys"
 	"github.com/freshet-io/freshet/controlplane/operator"
+	"github.com/freshet-io/freshet/controlplane/registry/httpapi"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/internal/adminhttp"
@@ -36,6 +37,7 @@ type ControlPlane struct {
 	socket   net.Listener
 	grpc     *grpc.Server
 	http     *adminhttp.Server
+	public   *httpapi.Server // nil without the HTTP API for tenants
 	lease    *metalog.Lease
 	members  *members
 	clusters *clusters
@@ -130,6 +132,9 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	api.RegisterControlPlaneServer(c.grpc, session.NewServer(c.clusters.session))
 	api.RegisterReplicasServer(c.grpc, replicaServer{replica: c.cfg.ReplicaID, version: c.cfg.Version, http: c.httpAddress, began: c.statuses.began})
 	api.RegisterOperatorsServer(c.grpc, operator.NewServer(operated))
+	if err := c.listenPublic(ctx, set); err != nil {
+		return err
+	}
 	if c.cfg.HTTPListen == "none" {
 		return nil
 	}
@@ -200,6 +205,14 @@ func (c *ControlPlane) HTTPAddr() net.Addr {
 	return c.http.Addr()
 }
 
+// PublicAddr returns the address of the HTTP API for tenants, nil before Listen or without one.
+func (c *ControlPlane) PublicAddr() net.Addr {
+	if c.public == nil {
+		return nil
+	}
+	return c.public.Addr()
+}
+
 // httpAddress returns the host:port at which operators reach the HTTP side, "" without one. A listener at all addresses has the host of
 // the advertised address.
 func (c *ControlPlane) httpAddress() string {
@@ -220,6 +233,9 @@ func (c *ControlPlane) Close() {
 	}
 	if c.http != nil {
 		c.http.Close()
+	}
+	if c.public != nil {
+		c.public.Close()
 	}
 }
 
@@ -298,6 +314,9 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		service.Service{Name: "control plane grpc", Run: c.serve},
 		service.Service{Name: "virtual clusters", Run: c.runClusters},
 	)
+	if c.public != nil {
+		services = append(services, service.Service{Name: "HTTP API for tenants", Run: c.public.Run})
+	}
 	err := service.Run(ctx, c.cfg.Log, services...)
 	c.cfg.Log.Info("control plane has stopped", zap.Error(err))
 	var wrong *marker.WrongError

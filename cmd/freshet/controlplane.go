@@ -45,6 +45,7 @@ type controlSettings struct {
 	forceEtcdTLS      bool
 	tls               tlsfiles.Files
 	replicaCA         string
+	publicTLS         tlsfiles.Files
 	virtualClusters   []string
 	agentKeys         []string
 	readOnlyKeys      []string
@@ -67,7 +68,8 @@ func newControlPlane(p program.Program) *cobra.Command {
 		Long: "Run a control-plane replica. It gives records their offsets, coordinates groups and transactions, and plans what agents do in\n" +
 			"the background; records do not pass through it. Each virtual cluster is run by one replica, its owner, and another one takes\n" +
 			"over when that fails: run three.\n\n" +
-			"Needed are --bucket (the agents') or --state-bucket, --virtual-cluster, --agent-key or --agent-keys, and --etcd. /readyz says why a replica is not ready.",
+			"Needed are --bucket (the agents') or --state-bucket, --virtual-cluster, --agent-key or --agent-keys, and --etcd. /readyz says why a replica is not ready.\n\n" +
+			"With --public-listen, tenants create virtual clusters by an HTTP API, and --virtual-cluster is not needed. `freshet ctl` calls the API.",
 		Example: `  freshet controlplane --etcd etcd-1:2379,etcd-2:2379,etcd-3:2379 --virtual-cluster main --agent-key "$KEY" \
       --bucket 's3://name/prefix?region=eu-central-1' --grpc-listen :7050 --advertise cp-1.internal:7050`,
 		Args: program.Takes(0, 0, "no arguments"),
@@ -92,6 +94,9 @@ func newControlPlane(p program.Program) *cobra.Command {
 	f.StringVar(&s.Advertise, "advertise", s.Advertise, "host:port at which agents and the other replicas reach --grpc-listen; "+
 		"{hostname} and {ip} are filled in; if not given, the host listened on, or this machine's IP address, with TLS its name")
 	f.StringVar(&s.HTTPListen, "http-listen", s.HTTPListen, "address of /livez, /readyz, /metrics and /debug/pprof; none for nowhere")
+	f.StringVar(&s.PublicListen, "public-listen", "", "address of the HTTP API for tenants, over TLS: teams, virtual clusters, agent keys and API tokens; if not given, it is not served")
+	f.StringVar(&s.publicTLS.Cert, "public-tls-cert", "", "PEM file or text of the certificate of --public-listen")
+	f.StringVar(&s.publicTLS.Key, "public-tls-key", "", "PEM file or text of the key of --public-tls-cert")
 	f.StringVar(&s.tls.Cert, "tls-cert", "", "PEM file or text of the certificate for agents; turns TLS on")
 	f.StringVar(&s.tls.Key, "tls-key", "", "PEM file or text of the key of --tls-cert")
 	f.StringVar(&s.tls.CA, "tls-client-ca", "", "PEM file or text of certificates that agents' certificates must be signed by")
@@ -233,6 +238,11 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 	fault("TLS for agents", err)
 	s.ReplicaTLS, err = s.replicaTLS(log)
 	fault("TLS to other replicas", err)
+	s.PublicTLS, err = s.publicTLS.Server(log)
+	fault("TLS of --public-listen", err)
+	if s.PublicTLS != nil && s.PublicListen == "" {
+		faults = append(faults, errors.New("--public-tls-cert without --public-listen: set --public-listen, or remove it"))
+	}
 	s.etcd.TLS, err = s.etcdTLS.Client(s.forceEtcdTLS, log)
 	fault("TLS to etcd", err)
 	if len(s.etcd.Endpoints) == 0 {
@@ -251,10 +261,11 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 	case !s.AgentsBucket && s.bucketURL == "":
 		faults = append(faults, errors.New("--bucket or --state-bucket is needed"))
 	}
-	if len(s.virtualClusters) == 0 {
+	hosted := len(s.virtualClusters) == 0 && s.PublicListen != "" // tenants create the virtual clusters
+	if len(s.virtualClusters) == 0 && !hosted {
 		faults = append(faults, errors.New("--virtual-cluster is needed: set it to the names of the virtual clusters to serve"))
 	}
-	if len(s.agentKeys) == 0 && s.keyFiles.agents == "" {
+	if len(s.agentKeys) == 0 && s.keyFiles.agents == "" && !hosted {
 		faults = append(faults, errors.New("--agent-key or --agent-keys is needed"))
 	}
 	agentKeys, err := keysOf(s.agentKeys, s.virtualClusters)

@@ -63,9 +63,14 @@ func hasCluster(prefix string) bool { return prefix == AgentPrefix || prefix == 
 func NewToken() string { return sealed(TokenPrefix) }
 
 // ValidToken reports whether a text has the form of an API token, with the right checksum.
-func ValidToken(token string) bool {
-	_, err := ClusterOf(TokenPrefix, token)
-	return err == nil && strings.HasPrefix(token, TokenPrefix)
+func ValidToken(token string) bool { return valid(TokenPrefix, token) }
+
+// ValidOperatorKey reports whether a text has the form of an operator key with the prefix, and the right checksum.
+func ValidOperatorKey(key string) bool { return valid(OperatorPrefix, key) }
+
+func valid(prefix, key string) bool {
+	_, err := ClusterOf(prefix, key)
+	return err == nil && strings.HasPrefix(key, prefix)
 }
 
 // New returns a new key. clusterID is the cluster that it opens, and "" with OperatorPrefix.

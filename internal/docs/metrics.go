@@ -31,6 +31,7 @@ var measured = []struct{ heading, dir string }{
 	{"Object store (agent and control plane)", "objstore/meter"},
 	{"Hedging (agent)", "objstore/hedge"},
 	{"Connections without an agent key (control plane)", "controlplane"},
+	{"Connections of tenants (control plane)", "controlplane/registry/httpapi"},
 	{"Agents' sessions (control plane, the owner)", "controlplane/session"},
 	{"Zone writers (control plane, the owner)", "controlplane/zonewriter"},
 	{"Size of zones (control plane, the owner)", "controlplane/scale"},

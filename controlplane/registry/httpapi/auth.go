@@ -51,10 +51,7 @@ func (h *Handler) authorize(row route, ctx huma.Context, next func(huma.Context)
 		return
 	}
 	r, w := humago.Unwrap(ctx)
-	who, err := h.authenticate(ctx.Context(), r)
-	if err == nil {
-		err = h.admit(ctx.Context(), who, row.access, ctx.Param("team"))
-	}
+	who, err := h.identify(ctx.Context(), r, row.access, ctx.Param("team"))
 	if err != nil {
 		writeProblem(w, h.problemOf(row.id, err))
 		return
@@ -63,8 +60,21 @@ func (h *Handler) authorize(row route, ctx huma.Context, next func(huma.Context)
 	next(huma.WithValue(ctx, callerKey{}, who))
 }
 
+// identify returns the caller of a request, with the right that a route requires in a team.
+func (h *Handler) identify(ctx context.Context, r *http.Request, need access, team string) (*caller, error) {
+	if need == operator {
+		return h.byOperatorKey(r)
+	}
+	who, err := h.authenticate(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return who, h.admit(ctx, who, need, team)
+}
+
 var (
 	errAnonymous = errors.New("this path needs an API token or a session that has not expired")
+	errOperator  = errors.New("this path needs an operator key that begins with fso_")
 	errOrigin    = errors.New("a change with a session needs the Origin header of the same site")
 	errSession   = errors.New("this path needs a session and takes no API token")
 	errRole      = errors.New("the role in the team is too low")
@@ -108,6 +118,16 @@ func (h *Handler) byToken(ctx context.Context, r *http.Request, header string) (
 		}
 	}
 	return &caller{account: t.Account, token: t, secret: secret, address: addressOf(r)}, nil
+}
+
+// byOperatorKey returns the caller of a request with an operator key. It takes only keys of 256 random bits, because anyone can try keys here.
+func (h *Handler) byOperatorKey(r *http.Request) (*caller, error) {
+	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || !accesskey.ValidOperatorKey(key) || h.cfg.Operator == nil || !h.cfg.Operator(key) {
+		return nil, errOperator
+	}
+	secret := accesskey.HashOf(key)
+	return &caller{account: "operator key " + secret.String(), secret: secret, address: addressOf(r)}, nil
 }
 
 // anonymous returns errAnonymous for a token or session that does not exist.

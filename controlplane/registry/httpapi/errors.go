@@ -79,12 +79,16 @@ func field(err error, location, requirement string) error {
 // nameRequirement is the requirement of names of teams, agent keys and API tokens.
 const nameRequirement = "expected 1 to 200 bytes of printable characters without spaces around them"
 
+// emailRequirement is the requirement of e-mail addresses.
+const emailRequirement = "expected an e-mail address without a name"
+
 // answers has the status of each error. The text of the error is the detail.
 var answers = []struct {
 	err    error
 	status int
 }{
 	{errAnonymous, http.StatusUnauthorized},
+	{errOperator, http.StatusUnauthorized},
 	{errOrigin, http.StatusForbidden},
 	{errSession, http.StatusForbidden},
 	{errRole, http.StatusForbidden},

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"encoding/json"
-	"flag"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,12 +19,16 @@ import (
 	"github.com/freshet-io/freshet/internal/etcdserver"
 )
 
-var golden = flag.Bool("golden", false, "write golden files")
+// freeFormOperator is an operator key without the prefix.
+const freeFormOperator = "operator"
+
+func isOperator(key string) bool { return key == operatorKey || key == freeFormOperator }
 
 var (
-	start = time.Date(2026, 11, 28, 6, 30, 0, 0, time.UTC)
-	by    = registry.Actor{Name: "test"}
-	roles = []registry.Role{registry.ReadOnly, registry.Ordinary, registry.Admin, registry.Owner}
+	start          = time.Date(2026, 11, 28, 6, 30, 0, 0, time.UTC)
+	by             = registry.Actor{Name: "test"}
+	operatorKey, _ = accesskey.New(accesskey.OperatorPrefix, "")
+	roles          = []registry.Role{registry.ReadOnly, registry.Ordinary, registry.Admin, registry.Owner}
 )
 
 // fixture is two Handlers on one etcd with one clock, and two teams. The team has a member of each role.
@@ -56,7 +59,7 @@ func open(t *testing.T) *fixture {
 	f.reg = registry.New(registry.Config{Client: etcd.Client(), Prefix: "/p", Now: now})
 	f.dir = directory.Directory{Client: etcd.Client(), Prefix: "/p"}
 	for i := range f.handlers {
-		f.handlers[i], err = New(Config{Registry: f.reg, Directory: f.dir, Logger: zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel)), Now: now})
+		f.handlers[i], err = New(Config{Registry: f.reg, Directory: f.dir, Logger: zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel)), Now: now, Operator: isOperator})
 		require.NoError(t, err)
 	}
 	f.accounts[registry.Owner] = f.person(t, "owner", "", registry.Owner)

@@ -2,7 +2,7 @@
 // trail, under /v1. openapi.json is its description in OpenAPI 3.1, which GET /v1/openapi.json serves.
 //
 // A request has an API token (Authorization: Bearer fst_...) or the session cookie of the console. The table in routes.go has the role that each
-// route requires. An API token is valid in one team, with at most its member's role. Objects of other teams are answered 404, like objects that
+// route requires. One route takes an operator key instead: it creates the first team. An API token is valid in one team, with at most its member's role. Objects of other teams are answered 404, like objects that
 // do not exist.
 //
 // Errors are application/problem+json (RFC 9457). They never repeat a value of the request.
@@ -46,7 +46,9 @@ type Config struct {
 	Registry  *registry.Registry
 	Directory directory.Directory
 	Logger    *zap.Logger
-	Now       func() time.Time // default time.Now
+	// Operator reports whether a text is an operator key of the control plane; nil means that none is.
+	Operator func(key string) bool
+	Now      func() time.Time // default time.Now
 }
 
 // Handler serves the API. It is safe for concurrent use, and any number of Handlers may share one etcd.
@@ -69,6 +71,7 @@ func newHandler(cfg Config, rows []route) (*Handler, error) {
 		cfg: cfg, mux: http.NewServeMux(), slots: make(chan struct{}, maxRequests), sameOrigin: http.NewCrossOriginProtection(),
 	}
 	r := newRouter(h, rows)
+	h.routeOperator(r)
 	h.routeTeams(r)
 	h.routeMembers(r)
 	h.routeInvitations(r)
@@ -171,8 +174,9 @@ func newRouter(h *Handler, rows []route) *router {
 			Components: &huma.Components{
 				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
 				SecuritySchemes: map[string]*huma.SecurityScheme{
-					"token":   {Type: "http", Scheme: "bearer", Description: "API token of a team, which begins with fst_."},
-					"session": {Type: "apiKey", In: "cookie", Name: sessionCookie, Description: "Session of the console. A change also needs a matching Origin header."},
+					"token":    {Type: "http", Scheme: "bearer", Description: "API token of a team, which begins with fst_."},
+					"operator": {Type: "http", Scheme: "bearer", Description: "Operator key of the control plane, which begins with fso_."},
+					"session":  {Type: "apiKey", In: "cookie", Name: sessionCookie, Description: "Session of the console. A change also needs a matching Origin header."},
 				},
 			},
 		},

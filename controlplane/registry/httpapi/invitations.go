@@ -88,7 +88,7 @@ func (h *Handler) createInvitation(ctx context.Context, who *caller, in *createI
 	hash := accesskey.HashOf(secret)
 	err := h.cfg.Registry.Invite(ctx, who.actor(), in.Team, in.Body.Email, registry.Role(in.Body.Role), hash, h.cfg.Now().Add(invitationLife))
 	if err != nil {
-		return nil, field(err, "body.email", "expected an e-mail address without a name")
+		return nil, field(err, "body.email", emailRequirement)
 	}
 	i, err := h.cfg.Registry.Invitation(ctx, in.Team, hash)
 	if errors.Is(err, registry.ErrNotFound) { // another invitation of the address replaced it

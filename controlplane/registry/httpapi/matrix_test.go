@@ -85,6 +85,10 @@ func (f *fixture) temporary(t *testing.T) string {
 
 // samples has a sample of each route.
 var samples = map[string]sample{
+	"create-team": func(t *testing.T, f *fixture, _ *person) (string, string) {
+		t.Helper()
+		return "", `{"name":"` + name("team") + `","email":"` + name("first") + `@example.com"}`
+	},
 	"get-team":         rest("", ""),
 	"rename-team":      rest("", `{"name":"new name"}`),
 	"list-members":     rest("/members", ""),
@@ -147,20 +151,26 @@ func TestMatrix(t *testing.T) {
 	f.newToken(t, owner, registry.Owner, revoked, time.Time{})
 	f.clock.Add(time.Minute.Milliseconds())
 	require.NoError(t, f.reg.RevokeToken(t.Context(), by, f.team, owner.id, accesskey.HashOf(revoked)))
+	unknownOperator, err := accesskey.New(accesskey.OperatorPrefix, "")
+	require.NoError(t, err)
 
 	type identity struct {
-		name    string
-		who     *person
-		role    registry.Role // "" for a caller outside of the team
-		sign    func(request) request
-		unknown bool
-		token   bool
+		name     string
+		who      *person
+		role     registry.Role // "" for a caller outside of the team
+		sign     func(request) request
+		unknown  bool
+		token    bool
+		operator bool
 	}
 	identities := []identity{
 		{name: "anonymous", who: owner, unknown: true, sign: func(r request) request { return r }},
 		{name: "expired token", who: owner, unknown: true, sign: func(r request) request { return r.bearer(expired) }},
 		{name: "revoked token", who: owner, unknown: true, sign: func(r request) request { return r.bearer(revoked) }},
 		{name: "unknown session", who: owner, unknown: true, sign: func(r request) request { return r.cookie("unknown") }},
+		{name: "operator key", who: owner, operator: true, sign: func(r request) request { return r.bearer(operatorKey) }},
+		{name: "unknown operator key", who: owner, unknown: true, sign: func(r request) request { return r.bearer(unknownOperator) }},
+		{name: "free-form operator key", who: owner, unknown: true, sign: func(r request) request { return r.bearer(freeFormOperator) }},
 		{name: "token of another team", who: f.other, token: true, sign: func(r request) request { return r.bearer(f.other.token) }},
 		{name: "session of another team", who: f.other, sign: func(r request) request { return r.cookie(f.other.session) }},
 	}
@@ -174,7 +184,9 @@ func TestMatrix(t *testing.T) {
 		switch {
 		case r.access == public:
 			return r.status
-		case i.unknown:
+		case i.operator && r.access == operator:
+			return r.status
+		case i.unknown || i.operator || r.access == operator:
 			return http.StatusUnauthorized
 		case r.access == session && i.token:
 			return http.StatusForbidden
@@ -197,7 +209,9 @@ func TestMatrix(t *testing.T) {
 					create, ok := samples[r.id]
 					require.True(t, ok, "the route has no sample")
 					path, body = create(t, f, i.who)
-					path = "/v1/teams/" + f.team + path
+					if path = "/v1/teams/" + f.team + path; r.access == operator {
+						path = r.path
+					}
 				}
 				a := f.do(t, i.sign(request{method: r.method, path: path, body: body}))
 				require.Equal(t, expected(r, i), a.status, a.text)
@@ -226,10 +240,10 @@ func TestNew_NeedsRows(t *testing.T) {
 	require.ErrorContains(t, err, "row further of the table of routes has no handler")
 }
 
-// TestRoutes_NameTeams checks that each path but those without authentication names a team, so that authorize can judge it.
+// TestRoutes_NameTeams checks that each path but those without authentication or for operators names a team, so that authorize can judge it.
 func TestRoutes_NameTeams(t *testing.T) {
 	for _, r := range routes {
-		require.True(t, r.access == public || strings.HasPrefix(r.path, teamPath), r.id)
-		require.True(t, r.access == public || r.access == session || roleOf[r.access] != "", r.id)
+		require.True(t, r.access == public || r.access == operator || strings.HasPrefix(r.path, teamPath), r.id)
+		require.True(t, r.access == public || r.access == operator || r.access == session || roleOf[r.access] != "", r.id)
 	}
 }

@@ -10,8 +10,9 @@ import (
 type access int
 
 const (
-	public  access = iota + 1 // no authentication
-	session                   // a session, with or without a team; API tokens are refused
+	public   access = iota + 1 // no authentication
+	operator                   // an operator key; API tokens and sessions are refused
+	session                    // a session, with or without a team; API tokens are refused
 	readOnly
 	member
 	admin
@@ -26,6 +27,8 @@ func (a access) security() []map[string][]string {
 	switch a {
 	case public:
 		return nil
+	case operator:
+		return []map[string][]string{{"operator": {}}}
 	case session:
 		return []map[string][]string{{"session": {}}}
 	default:
@@ -47,6 +50,8 @@ func (r route) describe() string {
 	switch r.access {
 	case public:
 		return r.description + " Needs no authentication."
+	case operator:
+		return r.description + " Needs an operator key."
 	case session:
 		return r.description + " Needs a session."
 	default:
@@ -63,6 +68,10 @@ const (
 var routes = []route{
 	{"get-openapi", http.MethodGet, "/v1/openapi.json", public, http.StatusOK, "Get this description", "Returns the OpenAPI document of the API."},
 
+	{
+		"create-team", http.MethodPost, "/v1/teams", operator, http.StatusCreated, "Create a team",
+		"Creates a team, its owner's account if there is none with the e-mail address, and an API token of the owner. Only this answer has the token.",
+	},
 	{"get-team", http.MethodGet, teamPath, readOnly, http.StatusOK, "Get a team", "Returns the team."},
 	{"rename-team", http.MethodPatch, teamPath, owner, http.StatusOK, "Rename a team", "Changes the name of the team."},
 

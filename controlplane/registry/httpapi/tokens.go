@@ -98,12 +98,9 @@ func (h *Handler) createToken(ctx context.Context, who *caller, in *createTokenI
 	if who.outlives(n.Expires) {
 		return nil, errOutlives
 	}
-	secret := accesskey.NewToken()
-	hash := accesskey.HashOf(secret)
-	if err := h.cfg.Registry.CreateToken(ctx, who.actor(), n, hash); err != nil {
+	token, err := h.storeToken(ctx, who, n)
+	if err != nil {
 		return nil, field(err, "body.name", nameRequirement)
 	}
-	return &newTokenOutput{NewToken{Secret: secret, Token: Token{
-		ID: hash.Digits(), Account: n.Account, Name: n.Name, Role: string(n.Role), Created: now, Expires: timeOrNil(n.Expires),
-	}}}, nil
+	return &newTokenOutput{token}, nil
 }

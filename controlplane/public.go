@@ -1,0 +1,36 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/freshet-io/freshet/controlplane/keys"
+	"github.com/freshet-io/freshet/controlplane/registry"
+	"github.com/freshet-io/freshet/controlplane/registry/httpapi"
+)
+
+// listenPublic opens the address of the HTTP API for tenants, if there is one. Every replica serves the API, with or without ownership, because
+// its records are in etcd.
+func (c *ControlPlane) listenPublic(ctx context.Context, set *keys.Set) error {
+	if c.cfg.PublicListen == "" {
+		return nil
+	}
+	handler, err := httpapi.New(httpapi.Config{
+		Registry:  registry.New(registry.Config{Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix}),
+		Directory: c.directory(), Logger: c.cfg.Log,
+		Operator: func(key string) bool {
+			g := set.Grant(key)
+			return g != nil && g.Kind == keys.Operator
+		},
+	})
+	if err != nil {
+		return err
+	}
+	c.public, err = httpapi.NewServer(httpapi.ServerConfig{
+		Address: c.cfg.PublicListen, TLS: c.cfg.PublicTLS, Handler: handler, Log: c.cfg.Log, Registerer: c.cfg.Registry,
+	})
+	if err != nil {
+		return fmt.Errorf("--public-listen: %w", err)
+	}
+	return c.public.Listen(ctx)
+}

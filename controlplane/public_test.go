@@ -1,0 +1,135 @@
+package controlplane_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/freshet-io/freshet/controlplane"
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/client"
+	"github.com/freshet-io/freshet/internal/accesskey"
+	"github.com/freshet-io/freshet/internal/testservers"
+	"github.com/freshet-io/freshet/internal/tlsfiles"
+	"github.com/freshet-io/freshet/objstore/mem"
+)
+
+// tenant calls the HTTP API of a replica.
+type tenant struct {
+	client *http.Client
+	url    string
+	token  string
+}
+
+// newTenant returns a tenant that trusts the certificate authority of files.
+func newTenant(t *testing.T, files *testservers.TLSFiles, r *running, token string) *tenant {
+	t.Helper()
+	config, err := tlsfiles.Files{CA: files.CA}.Client(true, zap.NewNop())
+	require.NoError(t, err)
+	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &tenant{client: &http.Client{Transport: transport}, url: "https://" + r.PublicAddr().String(), token: token}
+}
+
+// call makes a request, requires a status and returns the answer's fields.
+func (c *tenant) call(t *testing.T, method, path string, body map[string]string, want int) map[string]any {
+	t.Helper()
+	text, err := json.Marshal(body)
+	require.NoError(t, err)
+	request, err := http.NewRequestWithContext(t.Context(), method, c.url+path, bytes.NewReader(text))
+	require.NoError(t, err)
+	request.Header.Set("Authorization", "Bearer "+c.token)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := c.client.Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	require.Equal(t, want, response.StatusCode)
+	require.Equal(t, 2, response.ProtoMajor)
+	require.GreaterOrEqual(t, response.TLS.Version, uint16(tls.VersionTLS12))
+	fields := map[string]any{}
+	if want != http.StatusNoContent {
+		require.NoError(t, json.NewDecoder(response.Body).Decode(&fields))
+	}
+	return fields
+}
+
+// TestControlPlane_ServesTenants: an operator creates the first team, and its owner a virtual cluster and an agent key, through one replica without virtual
+// clusters of its own. Both replicas serve an agent with this key, until the owner revokes it through the other replica.
+func TestControlPlane_ServesTenants(t *testing.T) {
+	files := testservers.NewTLSFiles(t)
+	served, err := tlsfiles.Files{Cert: files.Cert, Key: files.Key}.Server(zap.NewNop())
+	require.NoError(t, err)
+	operatorKey, err := accesskey.New(accesskey.OperatorPrefix, "")
+	require.NoError(t, err)
+	hosted := func(c *controlplane.Config) {
+		c.VirtualClusters, c.PublicListen, c.PublicTLS, c.OperatorKeys = nil, "127.0.0.1:0", served, []string{"operator", operatorKey}
+	}
+	etcd, bucket := startEtcd(t), mem.New()
+	first, second := startAs(t, etcd, bucket, "r1", hosted), startAs(t, etcd, bucket, "r2", hosted)
+	for _, r := range []*running{first, second} {
+		require.Eventually(t, func() bool { return r.Ready() == nil }, time.Minute, 10*time.Millisecond)
+	}
+
+	created := newTenant(t, files, first, operatorKey).call(t, http.MethodPost, "/v1/teams", map[string]string{"name": "team", "email": "owner@example.com"}, http.StatusCreated)
+	team := "/v1/teams/" + created["team"].(map[string]any)["id"].(string)
+	token := created["token"].(map[string]any)["token"].(string)
+	owner, elsewhere := newTenant(t, files, first, token), newTenant(t, files, second, token)
+	began := time.Now()
+	clusterID := owner.call(t, http.MethodPost, team+"/clusters", map[string]string{"name": "orders"}, http.StatusCreated)["id"].(string)
+	agentKeys := team + "/clusters/" + clusterID + "/agent-keys"
+	key := owner.call(t, http.MethodPost, agentKeys, map[string]string{"name": "agents"}, http.StatusCreated)
+
+	h := heard{welcomes: make(chan *api.Welcome, 8)}
+	agent, err := client.New(client.Config{
+		Replicas: []string{second.Addr().String(), first.Addr().String()}, AgentKey: key["key"].(string), Endpoints: []*api.Endpoint{{Host: "a", Port: 1}}, Handler: h,
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- agent.Run(ctx) }()
+	require.Equal(t, clusterID, (<-h.welcomes).ClusterId)
+	t.Logf("an agent was welcome %v after the request for its cluster", time.Since(began))
+	_, err = agent.Fresh(t.Context())
+	require.NoError(t, err)
+
+	revoked := time.Now()
+	elsewhere.call(t, http.MethodDelete, agentKeys+"/"+key["id"].(string), nil, http.StatusNoContent)
+	require.Eventually(t, func() bool {
+		asked, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := agent.Fresh(asked)
+		return errors.Is(err, client.ErrUnavailable)
+	}, time.Minute, 10*time.Millisecond)
+	t.Logf("the stream of the revoked key ended after %v", time.Since(revoked))
+	for _, r := range []*running{first, second} {
+		require.Eventually(t, func() bool {
+			_, err := locate(t, r, key["key"].(string))
+			return status.Code(err) == codes.Unauthenticated
+		}, time.Minute, 10*time.Millisecond)
+	}
+	cancel()
+	require.NoError(t, <-ended)
+
+	elsewhere.call(t, http.MethodDelete, team+"/clusters/"+clusterID, nil, http.StatusNoContent)
+	for _, r := range []*running{first, second} {
+		require.Eventually(t, func() bool { return r.listed(t)[clusterID].State == "deleted" }, time.Minute, 10*time.Millisecond)
+		require.NoError(t, r.Ready())
+	}
+	second.stop(t)
+	first.stop(t)
+}
+
+func TestConfig_PublicListenNeedsACertificate(t *testing.T) {
+	_, err := controlplane.New(controlplane.Config{PublicListen: ":8443"})
+	require.ErrorContains(t, err, "--public-listen has no certificate: set --public-tls-cert and --public-tls-key")
+}

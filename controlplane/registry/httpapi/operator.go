@@ -1,0 +1,78 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/freshet-io/freshet/controlplane/registry"
+	"github.com/freshet-io/freshet/internal/accesskey"
+)
+
+// OwnedTeam is a new team with an API token of its owner.
+type OwnedTeam struct {
+	Team  Team     `json:"team" doc:"The team."`
+	Owner string   `json:"owner" doc:"ID of the owner's account."`
+	Token NewToken `json:"token" doc:"API token of the owner, with the role owner. It does not expire."`
+}
+
+type ownedTeamOutput struct{ Body OwnedTeam }
+
+type createTeamInput struct {
+	Body struct {
+		Name  string `json:"name" minLength:"1" maxLength:"200" doc:"Name of the team, at most 200 bytes."`
+		Email string `json:"email" minLength:"3" maxLength:"254" doc:"E-mail address of the owner. An account with this address becomes the owner, or else a new one."`
+	}
+}
+
+// firstToken is the name of the API token that create-team answers.
+const firstToken = "first token"
+
+func (h *Handler) routeOperator(r *router) { handle(h, r, "create-team", h.createTeam) }
+
+// createTeam stores an account, a team and an API token, one after the other. A request that ended in between leaves an account that the same request
+// again takes, or a team without a token.
+func (h *Handler) createTeam(ctx context.Context, who *caller, in *createTeamInput) (*ownedTeamOutput, error) {
+	a, err := h.accountOf(ctx, in.Body.Email)
+	if err != nil {
+		return nil, field(err, "body.email", emailRequirement)
+	}
+	created, err := h.cfg.Registry.CreateTeam(ctx, who.actor(), in.Body.Name, a.ID)
+	if err != nil {
+		return nil, field(err, "body.name", nameRequirement)
+	}
+	n := registry.NewToken{Team: created.ID, Account: a.ID, Role: registry.Owner, Name: firstToken}
+	token, err := h.storeToken(ctx, who, n)
+	if err != nil {
+		return nil, err
+	}
+	t, err := h.team(ctx, created.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &ownedTeamOutput{OwnedTeam{Team: t.Body, Owner: a.ID, Token: token}}, nil
+}
+
+// accountOf returns the account of an e-mail address. A new one has the part before the @ as its name.
+func (h *Handler) accountOf(ctx context.Context, email string) (*registry.Account, error) {
+	a, err := h.cfg.Registry.AccountByEmail(ctx, email)
+	if !errors.Is(err, registry.ErrNotFound) {
+		return a, err
+	}
+	name, _, _ := strings.Cut(strings.TrimSpace(email), "@")
+	return h.cfg.Registry.CreateAccount(ctx, registry.NewAccount{Email: email, Name: name})
+}
+
+// storeToken stores a new API token and returns it.
+func (h *Handler) storeToken(ctx context.Context, who *caller, n registry.NewToken) (NewToken, error) {
+	secret := accesskey.NewToken()
+	hash := accesskey.HashOf(secret)
+	created := h.cfg.Now().UTC().Truncate(time.Millisecond)
+	if err := h.cfg.Registry.CreateToken(ctx, who.actor(), n, hash); err != nil {
+		return NewToken{}, err
+	}
+	return NewToken{Secret: secret, Token: Token{
+		ID: hash.Digits(), Account: n.Account, Name: n.Name, Role: string(n.Role), Created: created, Expires: timeOrNil(n.Expires),
+	}}, nil
+}

@@ -1,0 +1,53 @@
+package httpapi
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/controlplane/registry"
+)
+
+// TestCreateTeam creates the first team of an empty registry, and a second one of the same owner. The token opens its own team alone.
+func TestCreateTeam(t *testing.T) {
+	f := open(t)
+	create := func(name, email string, status int) answer {
+		t.Helper()
+		a := f.do(t, request{method: http.MethodPost, path: "/v1/teams", body: `{"name":"` + name + `","email":"` + email + `"}`}.bearer(operatorKey))
+		require.Equal(t, status, a.status, a.text)
+		return a
+	}
+	var teams, tokens, owners []string
+	for _, name := range []string{"first", "second"} {
+		body := create(name, "First@Example.com", http.StatusCreated).body(t)
+		teams = append(teams, body["team"].(map[string]any)["id"].(string))
+		tokens = append(tokens, body["token"].(map[string]any)["token"].(string))
+		owners = append(owners, body["owner"].(string))
+	}
+	require.Equal(t, owners[0], owners[1])
+	require.NotEqual(t, teams[0], teams[1])
+	for i, team := range teams {
+		for j, token := range tokens {
+			a := f.do(t, request{method: http.MethodGet, path: "/v1/teams/" + team + "/audit"}.bearer(token))
+			if i != j {
+				require.Equal(t, http.StatusNotFound, a.status, a.text)
+				continue
+			}
+			require.Equal(t, http.StatusOK, a.status, a.text)
+			require.Regexp(t, `"actor":"operator key [0-9a-f]{8}","address":"192.0.2.1","action":"token.create"`, a.text)
+			require.NotContains(t, a.text, operatorKey)
+		}
+	}
+	a, err := f.reg.Account(t.Context(), owners[0])
+	require.NoError(t, err)
+	require.Equal(t, "first@example.com", a.Email)
+	require.Equal(t, "First", a.Name)
+
+	require.Contains(t, create("x", "none", http.StatusUnprocessableEntity).text, `"location":"body.email"`)
+	require.Contains(t, create(` x`, "x@example.com", http.StatusUnprocessableEntity).text, `"location":"body.name"`)
+	for range registry.MaxTeams - len(teams) {
+		create("further", "first@example.com", http.StatusCreated)
+	}
+	require.Contains(t, create("beyond", "first@example.com", http.StatusForbidden).text, "limit of 20 teams of an account reached")
+}
