@@ -89,11 +89,16 @@ var samples = map[string]sample{
 		t.Helper()
 		return "", `{"name":"` + name("team") + `","email":"` + name("first") + `@example.com"}`
 	},
-	"get-team":         rest("", ""),
-	"rename-team":      rest("", `{"name":"new name"}`),
-	"list-members":     rest("/members", ""),
-	"set-role":         onMember(`{"role":"member"}`),
-	"remove-member":    onMember(""),
+	"get-team":      rest("", ""),
+	"rename-team":   rest("", `{"name":"new name"}`),
+	"list-members":  rest("/members", ""),
+	"set-role":      onMember(`{"role":"member"}`),
+	"remove-member": onMember(""),
+	"leave-team": func(t *testing.T, f *fixture, _ *person) (string, string) {
+		t.Helper()
+		require.NoError(t, f.reg.SetRole(t.Context(), by, f.team, f.temporary(t), registry.Owner)) // or the only owner could not leave
+		return "/membership", ""
+	},
 	"list-invitations": rest("/invitations", ""),
 	"create-invitation": func(*testing.T, *fixture, *person) (string, string) {
 		return "/invitations", `{"email":"invited@example.com","role":"member"}`
@@ -220,6 +225,10 @@ func TestMatrix(t *testing.T) {
 					require.EqualValues(t, a.status, a.body(t)["status"])
 				}
 				require.Equal(t, a.status == http.StatusUnauthorized, a.header.Get("WWW-Authenticate") != "")
+				if r.id == "leave-team" && a.status == http.StatusNoContent {
+					require.NoError(t, f.reg.AddMember(t.Context(), by, f.team, i.who.id, i.role))
+					f.newToken(t, i.who, i.role, i.who.token, time.Time{})
+				}
 			})
 		}
 		if r.id == "accept-invitation" { // the other team's owner is a member now

@@ -85,6 +85,11 @@ var routes = []route{
 		"Removes a member and the member's API tokens. The member's role may not be above the caller's. The last owner stays.",
 	},
 
+	{
+		"leave-team", http.MethodDelete, teamPath + "/membership", readOnly, http.StatusNoContent, "Leave a team",
+		"Removes the caller from the team, with the caller's API tokens. An API token needs the role of its member. The last owner stays.",
+	},
+
 	{"list-invitations", http.MethodGet, teamPath + "/invitations", admin, http.StatusOK, "List invitations", "Returns the open invitations in order of their IDs."},
 	{
 		"create-invitation", http.MethodPost, teamPath + "/invitations", admin, http.StatusCreated, "Invite into a team",

@@ -99,6 +99,9 @@ func (h *Handler) routeMembers(r *router) {
 	handle(h, r, "remove-member", func(ctx context.Context, who *caller, in *MemberInput) (*struct{}, error) {
 		return nil, h.cfg.Registry.RemoveMember(ctx, who.actor(), in.Team, in.Account)
 	})
+	handle(h, r, "leave-team", func(ctx context.Context, who *caller, in *TeamInput) (*struct{}, error) {
+		return nil, h.cfg.Registry.RemoveMember(ctx, who.actor(), in.Team, who.account)
+	})
 }
 
 func (h *Handler) showMember(ctx context.Context, m *registry.Member) (Member, error) {
