@@ -315,6 +315,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		service.Service{Name: "virtual clusters", Run: c.runClusters},
 	)
 	if c.public != nil {
+		c.cfg.Log.Info("HTTP API for tenants listens", zap.Stringer("public_address", c.public.Addr()))
 		services = append(services, service.Service{Name: "HTTP API for tenants", Run: c.public.Run})
 	}
 	err := service.Run(ctx, c.cfg.Log, services...)

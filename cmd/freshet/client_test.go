@@ -13,7 +13,7 @@ import (
 func TestClientCommands_ShareFlags(t *testing.T) {
 	flags := map[string][]string{
 		"--bootstrap-server": {"topic create", "topic list", "topic describe", "topic alter", "topic delete", "group list", "group describe", "group delete", "group reset-offsets", "produce", "consume"},
-		"--output":           {"topic create", "topic list", "topic describe", "topic alter", "topic delete", "topic undelete", "topic purge", "group list", "group describe", "group delete", "group reset-offsets", "produce", "consume", "job list", "zone list", "zone writers", "bucket show", "bucket move", "bundle inspect", "bundle list", "bundle cut", "key create", "cluster list", "status", "version"},
+		"--output":           {"topic create", "topic list", "topic describe", "topic alter", "topic delete", "topic undelete", "topic purge", "group list", "group describe", "group delete", "group reset-offsets", "produce", "consume", "job list", "zone list", "zone writers", "bucket show", "bucket move", "bundle inspect", "bundle list", "bundle cut", "key create", "cluster list", "status", "version", "ctl team create", "ctl team get", "ctl team rename", "ctl team leave", "ctl cluster list", "ctl cluster create", "ctl cluster get", "ctl cluster rename", "ctl cluster delete", "ctl cluster undelete", "ctl key list", "ctl key create", "ctl key revoke", "ctl member list", "ctl member set-role", "ctl member remove", "ctl invitation list", "ctl invitation create", "ctl invitation revoke", "ctl token list", "ctl token create", "ctl token revoke", "ctl audit"},
 	}
 	shorthands := map[string]string{"--bootstrap-server": "b", "--output": "o"}
 	found := map[string][]string{}

@@ -35,7 +35,7 @@ func freshet() program.Program {
 		Commands: func(p program.Program) []*cobra.Command {
 			return []*cobra.Command{
 				newDev(p), newAgent(p), newControlPlane(p), newStatus(p),
-				newTopic(p), newGroup(p), newProduce(p), newConsume(p), newBucket(p), newBundle(p), newKey(p), newCluster(p), newJob(p), newZone(p), newHealth(),
+				newTopic(p), newGroup(p), newProduce(p), newConsume(p), newBucket(p), newBundle(p), newKey(p), newCluster(p), newJob(p), newZone(p), newCtl(p), newHealth(),
 			}
 		},
 	}

@@ -184,7 +184,9 @@ func do(t *testing.T, c *http.Client, major int, r *http.Request) (status int, t
 
 func TestServer_StalledBody(t *testing.T) {
 	serve(t, nil, func(t *testing.T, s *serving) {
+		t.Helper()
 		s.protocols(t, func(t *testing.T, major int, c *http.Client) {
+			t.Helper()
 			body, feed := io.Pipe()
 			go func() { _, _ = feed.Write([]byte(`{"name":`)) }() // and no more
 			status, took := post(t, c, major, body)
@@ -197,7 +199,9 @@ func TestServer_StalledBody(t *testing.T) {
 
 func TestServer_BytesOfABody(t *testing.T) {
 	serve(t, nil, func(t *testing.T, s *serving) {
+		t.Helper()
 		s.protocols(t, func(t *testing.T, major int, c *http.Client) {
+			t.Helper()
 			status, _ := post(t, c, major, strings.NewReader(`{"name":"`+strings.Repeat("x", 65<<10)+`"}`))
 			require.Equal(t, http.StatusRequestEntityTooLarge, status)
 		})
@@ -207,7 +211,9 @@ func TestServer_BytesOfABody(t *testing.T) {
 // TestServer_SilentEtcd: a request waits for etcd until its time is over.
 func TestServer_SilentEtcd(t *testing.T) {
 	serve(t, nil, func(t *testing.T, s *serving) {
+		t.Helper()
 		s.protocols(t, func(t *testing.T, major int, c *http.Client) {
+			t.Helper()
 			status, took := post(t, c, major, strings.NewReader(`{"name":"x","email":"x@example.com"}`))
 			require.Equal(t, http.StatusServiceUnavailable, status)
 			require.Equal(t, requestTimeout+bodyTimeout, took)
@@ -231,7 +237,9 @@ func TestServer_HangingHandler(t *testing.T) {
 		})
 	}
 	serve(t, hangs, func(t *testing.T, s *serving) {
+		t.Helper()
 		s.protocols(t, func(t *testing.T, _ int, c *http.Client) {
+			t.Helper()
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://localhost/", nil)
 			require.NoError(t, err)
 			response, err := c.Do(r)
@@ -246,7 +254,9 @@ func TestServer_HangingHandler(t *testing.T) {
 // TestServer_BytesOfAHeader sends headers below and above the bound. Clients of HTTP/2 know the bound and refuse the request themselves.
 func TestServer_BytesOfAHeader(t *testing.T) {
 	serve(t, nil, func(t *testing.T, s *serving) {
+		t.Helper()
 		s.protocols(t, func(t *testing.T, major int, c *http.Client) {
+			t.Helper()
 			for _, length := range []int{maxHeaderBytes - 1<<10, maxHeaderBytes + 8<<10} { // the first answer tells the client the bound
 				want := http.StatusOK
 				if length > maxHeaderBytes {
@@ -273,6 +283,7 @@ func TestServer_BytesOfAHeader(t *testing.T) {
 // TestServer_TimesOfAConnection: connections that are silent before a request, within its header and after it are closed.
 func TestServer_TimesOfAConnection(t *testing.T) {
 	serve(t, nil, func(t *testing.T, s *serving) {
+		t.Helper()
 		for sent, want := range map[string]time.Duration{
 			"":                                    bodyTimeout,
 			"GET /v1/openapi.json HTTP/1.1\r\nHo": bodyTimeout,
@@ -300,6 +311,7 @@ func TestServer_TimesOfAConnection(t *testing.T) {
 // TestServer_Connections: at the bound, a new connection takes the place of an idle one.
 func TestServer_Connections(t *testing.T) {
 	serve(t, nil, func(t *testing.T, s *serving) {
+		t.Helper()
 		open := make([]net.Conn, maxConnections)
 		for i := range open {
 			open[i] = s.network.dial()
@@ -334,6 +346,7 @@ func TestServer_Streams(t *testing.T) {
 		})
 	}
 	serve(t, slow, func(t *testing.T, s *serving) {
+		t.Helper()
 		conn := s.network.dial()
 		transport := &http.Transport{
 			DialContext:     func(context.Context, string, string) (net.Conn, error) { return conn, nil },
@@ -369,6 +382,7 @@ func TestServer_ReceivedBytes(t *testing.T) {
 		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) }) // sleeps: the clock is fake
 	}
 	serve(t, deaf, func(t *testing.T, s *serving) {
+		t.Helper()
 		var sent atomic.Int64
 		transport := &http.Transport{
 			DialContext:     func(context.Context, string, string) (net.Conn, error) { return &counted{s.network.dial(), &sent}, nil },
@@ -408,7 +422,9 @@ func TestServer_Stops(t *testing.T) {
 		}
 		answered := make(chan error, 2)
 		serve(t, slow, func(t *testing.T, s *serving) {
+			t.Helper()
 			s.protocols(t, func(t *testing.T, _ int, c *http.Client) {
+				t.Helper()
 				r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "https://localhost/", nil)
 				require.NoError(t, err)
 				go func() {

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/freshet-io/freshet/internal/cli"
+	"github.com/freshet-io/freshet/internal/cli/ctl"
+	"github.com/freshet-io/freshet/internal/config"
+	"github.com/freshet-io/freshet/internal/program"
+)
+
+// roleNames are the roles of members, invitations and API tokens.
+var roleNames = []string{"owner", "admin", "member", "read-only"}
+
+func newCtl(p program.Program) *cobra.Command {
+	cmd := program.Parent("ctl", "Manage teams, virtual clusters, agent keys and API tokens of a hosted control plane",
+		newCtlTeam(p), newCtlCluster(p), newCtlKey(p), newCtlMember(p), newCtlInvitation(p), newCtlToken(p), newCtlAudit(p))
+	cmd.Long = "Manage teams, virtual clusters, agent keys and API tokens of a hosted control plane, by its HTTP API (--public-listen).\n\n" +
+		"An operator creates a team with an operator key. The command writes the team's id and the owner's API token as settings for the environment.\n" +
+		"All other commands take these. A secret is written once, to standard output alone."
+	cmd.Example = `  export FRESHET_URL=https://cp.example.com:8443
+  freshet ctl team create orders --email ada@example.com --operator-key "$OPERATOR_KEY" > orders.env
+  set -a; . ./orders.env
+  freshet ctl cluster create main
+  freshet ctl key create main agents`
+	return cmd
+}
+
+// ctlCommand is a command of `freshet ctl`.
+type ctlCommand struct {
+	use, short string
+	args       int    // number of arguments
+	takes      string // the arguments in words
+	example    string
+	run        func(ctx context.Context, c ctl.Config, args []string, s cli.Streams) error
+	bind       func(f *pflag.FlagSet) // further flags, or nil
+	operator   bool                   // takes an operator key in place of a team and an API token
+}
+
+// command returns the command with the flags of all of them.
+func (d ctlCommand) command(p program.Program) *cobra.Command {
+	var c ctl.Config
+	c.ApplyDefaults()
+	cmd := &cobra.Command{
+		Use: d.use, Short: d.short, Args: program.Takes(d.args, d.args, d.takes), Example: d.example,
+		RunE:              func(cmd *cobra.Command, args []string) error { return d.run(cmd.Context(), c, args, p.Streams) },
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.URL, "url", "", "URL of --public-listen of a control plane, such as https://cp.example.com:8443")
+	if d.operator {
+		f.StringVar(&c.OperatorKey, "operator-key", "", "an operator key of the control plane that begins with fso_; better given in the environment")
+	} else {
+		f.StringVar(&c.Team, "team", "", "id of the team")
+		f.StringVar(&c.Token, "token", "", "API token of the team; better given in the environment, or in --token-file")
+		f.StringVar(&c.TokenFile, "token-file", "", "file with an API token of the team, in place of --token")
+	}
+	f.StringVar(&c.CA, "tls-ca", "", "PEM file or text of certificates to trust instead of the system's")
+	f.DurationVar(&c.Timeout, "timeout", c.Timeout, "maximum time of a request with its answer")
+	program.BindFormat(f, &p)
+	if d.bind != nil {
+		d.bind(f)
+	}
+	config.SetGroups(f, connection)
+	return cmd
+}
+
+func newCtlTeam(p program.Program) *cobra.Command {
+	var email string
+	return program.Parent("team", "Create, show, rename and leave a team",
+		ctlCommand{
+			use: "create NAME", short: "Create a team and its owner, with an operator key", args: 1, takes: "the name of one team", operator: true,
+			example: "  freshet ctl team create orders --email ada@example.com",
+			bind: func(f *pflag.FlagSet) {
+				f.StringVar(&email, "email", "", "e-mail address of the owner; an account with this address becomes the owner, or else a new one")
+			},
+			run: func(ctx context.Context, c ctl.Config, args []string, s cli.Streams) error {
+				return ctl.CreateTeam(ctx, c, args[0], email, s)
+			},
+		}.command(p),
+		ctlCommand{use: "get", short: "Show the team", takes: "no arguments", run: withoutArgument(ctl.GetTeam)}.command(p),
+		ctlCommand{use: "rename NAME", short: "Change the name of the team", args: 1, takes: "one name", run: withArgument(ctl.RenameTeam)}.command(p),
+		ctlCommand{use: "leave", short: "Leave the team, which deletes your API tokens of the team", takes: "no arguments", run: withoutArgument(ctl.LeaveTeam)}.command(p),
+	)
+}
+
+func newCtlCluster(p program.Program) *cobra.Command {
+	const one = "the name or id of one cluster"
+	return program.Parent("cluster", "List, create, show, rename, delete and undelete virtual clusters",
+		ctlCommand{use: "list", short: "List the virtual clusters of the team", takes: "no arguments", run: withoutArgument(ctl.ListClusters)}.command(p),
+		ctlCommand{use: "create NAME", short: "Create a virtual cluster", args: 1, takes: "the name of one cluster", run: withArgument(ctl.CreateCluster)}.command(p),
+		ctlCommand{use: "get CLUSTER", short: "Show a virtual cluster", args: 1, takes: one, run: withArgument(ctl.GetCluster)}.command(p),
+		ctlCommand{
+			use: "rename CLUSTER NAME", short: "Change the name of a virtual cluster, whose id and agent keys stay", args: 2, takes: one + ", and the new name",
+			run: withArguments(ctl.RenameCluster),
+		}.command(p),
+		ctlCommand{use: "delete CLUSTER", short: "Stop a virtual cluster and mark it as deleted", args: 1, takes: one, run: withArgument(ctl.DeleteCluster)}.command(p),
+		ctlCommand{use: "undelete CLUSTER", short: "Bring a deleted virtual cluster back", args: 1, takes: one, run: withArgument(ctl.UndeleteCluster)}.command(p),
+	)
+}
+
+func newCtlKey(p program.Program) *cobra.Command {
+	return program.Parent("key", "List, create and revoke the agent keys of a virtual cluster",
+		ctlCommand{use: "list CLUSTER", short: "List the agent keys of a virtual cluster", args: 1, takes: "the name or id of one cluster", run: withArgument(ctl.ListKeys)}.command(p),
+		ctlCommand{
+			use: "create CLUSTER NAME", short: "Create an agent key and print it", args: 2, takes: "the name or id of one cluster, and the name of the key",
+			run: withArguments(ctl.CreateKey),
+		}.command(p),
+		ctlCommand{
+			use: "revoke CLUSTER KEY", short: "Revoke an agent key, which ends the streams of its agents", args: 2, takes: "the name or id of one cluster, and the id of one key",
+			run: withArguments(ctl.RevokeKey),
+		}.command(p),
+	)
+}
+
+func newCtlMember(p program.Program) *cobra.Command {
+	const one = "the e-mail address or account id of one member"
+	return program.Parent("member", "List and remove members of the team, change their roles",
+		ctlCommand{use: "list", short: "List the members of the team", takes: "no arguments", run: withoutArgument(ctl.ListMembers)}.command(p),
+		ctlCommand{
+			use: "set-role MEMBER ROLE", short: "Change the role of a member to owner, admin, member or read-only", args: 2, takes: one + ", and one role",
+			run: withArguments(ctl.SetRole),
+		}.command(p),
+		ctlCommand{use: "remove MEMBER", short: "Remove a member and the member's API tokens", args: 1, takes: one, run: withArgument(ctl.RemoveMember)}.command(p),
+	)
+}
+
+func newCtlInvitation(p program.Program) *cobra.Command {
+	role := roleNames[2]
+	return program.Parent("invitation", "List, create and revoke invitations into the team",
+		ctlCommand{use: "list", short: "List the open invitations", takes: "no arguments", run: withoutArgument(ctl.ListInvitations)}.command(p),
+		ctlCommand{
+			use: "create EMAIL", short: "Invite an e-mail address and print the secret of the invitation", args: 1, takes: "one e-mail address",
+			bind: bindRole(&role, "role that the account gets"),
+			run: func(ctx context.Context, c ctl.Config, args []string, s cli.Streams) error {
+				return ctl.CreateInvitation(ctx, c, args[0], role, s)
+			},
+		}.command(p),
+		ctlCommand{use: "revoke INVITATION", short: "Revoke an invitation", args: 1, takes: "the id of one invitation", run: withArgument(ctl.RevokeInvitation)}.command(p),
+	)
+}
+
+func newCtlToken(p program.Program) *cobra.Command {
+	role := roleNames[3]
+	var expires time.Duration
+	return program.Parent("token", "List, create and revoke API tokens",
+		ctlCommand{use: "list", short: "List your API tokens; admins and owners see those of all members", takes: "no arguments", run: withoutArgument(ctl.ListTokens)}.command(p),
+		ctlCommand{
+			use: "create NAME", short: "Create an API token and print it", args: 1, takes: "the name of one token",
+			bind: func(f *pflag.FlagSet) {
+				bindRole(&role, "highest role of the token")(f)
+				f.DurationVar(&expires, "expires", 0, "time after which the token is invalid, at most 366 days; 0 means that it does not expire")
+			},
+			run: func(ctx context.Context, c ctl.Config, args []string, s cli.Streams) error {
+				return ctl.CreateToken(ctx, c, args[0], role, expires, s)
+			},
+		}.command(p),
+		ctlCommand{use: "revoke TOKEN", short: "Revoke an API token", args: 1, takes: "the id of one token", run: withArgument(ctl.RevokeToken)}.command(p),
+	)
+}
+
+func newCtlAudit(p program.Program) *cobra.Command {
+	return ctlCommand{use: "audit", short: "List the newest 1,000 changes of the team, the newest first", takes: "no arguments", run: withoutArgument(ctl.ListAudit)}.command(p)
+}
+
+// bindRole returns the function that adds the flag for a role.
+func bindRole(role *string, help string) func(*pflag.FlagSet) {
+	return func(f *pflag.FlagSet) {
+		f.Var(config.Choice(role, roleNames...), "role", help)
+		config.CommandLineOnly(f, "role")
+	}
+}
+
+func withoutArgument(run func(context.Context, ctl.Config, cli.Streams) error) func(context.Context, ctl.Config, []string, cli.Streams) error {
+	return func(ctx context.Context, c ctl.Config, _ []string, s cli.Streams) error { return run(ctx, c, s) }
+}
+
+func withArgument(run func(context.Context, ctl.Config, string, cli.Streams) error) func(context.Context, ctl.Config, []string, cli.Streams) error {
+	return func(ctx context.Context, c ctl.Config, args []string, s cli.Streams) error {
+		return run(ctx, c, args[0], s)
+	}
+}
+
+func withArguments(run func(context.Context, ctl.Config, string, string, cli.Streams) error) func(context.Context, ctl.Config, []string, cli.Streams) error {
+	return func(ctx context.Context, c ctl.Config, args []string, s cli.Streams) error {
+		return run(ctx, c, args[0], args[1], s)
+	}
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/client"
+	"github.com/freshet-io/freshet/internal/accesskey"
+	"github.com/freshet-io/freshet/internal/cli"
+	"github.com/freshet-io/freshet/internal/etcdserver"
+	"github.com/freshet-io/freshet/internal/program"
+	"github.com/freshet-io/freshet/internal/testservers"
+)
+
+// hosted is a control plane of `freshet controlplane` without virtual clusters, with a caller of `freshet ctl`.
+type hosted struct {
+	grpc    string
+	environ []string
+}
+
+// log is the standard error of a command that runs beside the test.
+type log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// field returns the value of a field in JSON lines of the log, "" before it appears.
+func (l *log) field(name string) string {
+	for line := range strings.Lines(l.String()) {
+		var fields map[string]any
+		if json.Unmarshal([]byte(line), &fields) == nil {
+			if value, ok := fields[name].(string); ok {
+				return value
+			}
+		}
+	}
+	return ""
+}
+
+// startHosted runs a control plane until the test ends.
+func startHosted(t *testing.T, operatorKey string) *hosted {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts etcd")
+	}
+	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
+	require.NoError(t, err)
+	t.Cleanup(etcd.Close)
+	socket, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = socket.Close() })
+	go func() { _ = etcd.Serve(socket) }() // until it closes
+	files := testservers.NewTLSFiles(t)
+	var errs log
+	p := freshet()
+	p.Streams = cli.Streams{In: strings.NewReader(""), Out: &errs, Err: &errs}
+	p.Environ = func() []string { return []string{"FRESHET_OPERATOR_KEY=" + operatorKey} }
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- p.Run(ctx, []string{
+			"controlplane", "--etcd", socket.Addr().String(), "--bucket", "file://" + t.TempDir(), "--grpc-listen", "127.0.0.1:0",
+			"--http-listen", "none", "--replica-id", "r1", "--log-format", "json",
+			"--public-listen", "127.0.0.1:0", "--public-tls-cert", files.Cert, "--public-tls-key", files.Key,
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		require.Equal(t, program.ExitOK, <-ended, errs.String())
+	})
+	require.Eventually(t, func() bool { return errs.field("public_address") != "" || len(ended) > 0 }, time.Minute, 10*time.Millisecond)
+	require.NotEmpty(t, errs.field("public_address"), errs.String())
+	return &hosted{grpc: errs.field("address"), environ: []string{"FRESHET_URL=https://" + errs.field("public_address"), "FRESHET_TLS_CA=" + files.CA}}
+}
+
+// ctl runs a command of `freshet ctl`, requires an exit code and returns both outputs.
+func (h *hosted) ctl(t *testing.T, want int, args ...string) (out, errs string) {
+	t.Helper()
+	code, out, errs := command(t, h.environ, append([]string{"ctl"}, args...)...)
+	require.Equal(t, want, code, "%v: %s%s", args, out, errs)
+	return strings.TrimSpace(out), errs
+}
+
+// TestCtl goes from an empty registry to an agent that is welcome, and back, by commands alone.
+func TestCtl(t *testing.T) {
+	operatorKey, err := accesskey.New(accesskey.OperatorPrefix, "")
+	require.NoError(t, err)
+	h := startHosted(t, operatorKey)
+	out, errs := h.ctl(t, program.ExitOK, "team", "create", "orders", "--email", "ada@example.com", "--operator-key", operatorKey)
+	require.Regexp(t, `^FRESHET_TEAM=\S{22}\nFRESHET_TOKEN=fst_\w+$`, out)
+	require.Empty(t, errs)
+	first := h.environ
+	h.environ = append(h.environ, strings.Split(out, "\n")...)
+
+	out, _ = h.ctl(t, program.ExitOK, "cluster", "create", "main")
+	require.Regexp(t, `^cluster main with id \S{22} is active$`, out)
+	clusterID := strings.Fields(out)[4]
+	key, errs := h.ctl(t, program.ExitOK, "key", "create", "main", "agents")
+	_, err = accesskey.ClusterOf(accesskey.AgentPrefix, key)
+	require.NoError(t, err)
+	require.Empty(t, errs)
+
+	heard := welcomes(make(chan *api.Welcome, 8))
+	agent, err := client.New(client.Config{Replicas: []string{h.grpc}, AgentKey: key, Endpoints: []*api.Endpoint{{Host: "a", Port: 1}}, Handler: heard})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- agent.Run(ctx) }()
+	require.Equal(t, clusterID, (<-heard).ClusterId)
+	cancel()
+	require.NoError(t, <-ended)
+
+	out, _ = h.ctl(t, program.ExitOK, "key", "list", clusterID, "-o", "json")
+	var listed []struct{ ID, Name, Shown string }
+	require.NoError(t, json.Unmarshal([]byte(out), &listed))
+	require.Len(t, listed, 1)
+	require.Equal(t, accesskey.HashOf(key).Digits(), listed[0].ID)
+	require.NotContains(t, out, key[len(listed[0].Shown):])
+	out, _ = h.ctl(t, program.ExitOK, "key", "revoke", "main", listed[0].ID)
+	require.Equal(t, "revoked agent key "+listed[0].ID, out)
+
+	out, _ = h.ctl(t, program.ExitOK, "cluster", "rename", "main", "events")
+	require.Equal(t, "cluster events with id "+clusterID+" is active", out)
+	h.ctl(t, program.ExitOK, "cluster", "delete", "events")
+	out, _ = h.ctl(t, program.ExitOK, "cluster", "list")
+	require.Regexp(t, `(?m)^NAME +CLUSTER ID +STATE +CREATED\nevents +`+clusterID+` +deleted +20`, out)
+	out, _ = h.ctl(t, program.ExitOK, "cluster", "undelete", clusterID)
+	require.Contains(t, out, "is active")
+
+	reader, _ := h.ctl(t, program.ExitOK, "token", "create", "ci", "--expires", "1h")
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, []byte(reader+"\n"), 0o600))
+	owner := h.environ
+	h.environ = append(first[:len(first):len(first)], owner[len(first)], "FRESHET_TOKEN_FILE="+file)
+	out, _ = h.ctl(t, program.ExitOK, "cluster", "get", "events", "-o", "json")
+	require.Contains(t, out, `"state": "active"`)
+	_, errs = h.ctl(t, program.ExitFailed, "cluster", "create", "more")
+	require.Equal(t, "freshet: the role in the team is too low\n", errs)
+	h.environ = owner
+
+	secret, _ := h.ctl(t, program.ExitOK, "invitation", "create", "bob@example.com", "--role", "admin")
+	require.Regexp(t, `^\w{52}$`, secret)
+	out, _ = h.ctl(t, program.ExitOK, "invitation", "list", "-o", "json")
+	require.NotContains(t, out, secret)
+	h.ctl(t, program.ExitOK, "invitation", "revoke", accesskey.HashOf(secret).Digits())
+	out, _ = h.ctl(t, program.ExitOK, "token", "list")
+	require.Regexp(t, `(?m)^ci +read-only `, out)
+	h.ctl(t, program.ExitOK, "token", "revoke", accesskey.HashOf(reader).Digits())
+	h.ctl(t, program.ExitOK, "team", "rename", "new name")
+	out, _ = h.ctl(t, program.ExitOK, "team", "get")
+	require.Contains(t, out, "new name")
+	out, _ = h.ctl(t, program.ExitOK, "member", "list")
+	require.Regexp(t, `(?m)^ada@example.com +ada +owner `, out)
+	_, errs = h.ctl(t, program.ExitFailed, "member", "set-role", "ada@example.com", "admin")
+	require.Equal(t, "freshet: the team needs another owner first\n", errs)
+	_, errs = h.ctl(t, program.ExitFailed, "member", "remove", "ada@example.com")
+	require.Equal(t, "freshet: the team needs another owner first\n", errs)
+	_, errs = h.ctl(t, program.ExitFailed, "team", "leave")
+	require.Equal(t, "freshet: the team needs another owner first\n", errs)
+	_, errs = h.ctl(t, program.ExitFailed, "cluster", "get", "none")
+	require.Equal(t, "freshet: the team has no cluster \"none\"\n", errs)
+	_, errs = h.ctl(t, program.ExitFailed, "cluster", "create", "a/b")
+	require.Contains(t, errs, "validation failed; body.name: expected 1 to 249 letters")
+	out, _ = h.ctl(t, program.ExitOK, "audit")
+	require.Regexp(t, `(?m)^20\S+ +team\.create +\S{22} +operator key [0-9a-f]{8} +127\.0\.0\.1$`, out)
+}
+
+// welcomes has the welcomes of an agent.
+type welcomes chan *api.Welcome
+
+func (w welcomes) OnWelcome(welcome *api.Welcome) { w <- welcome }
+func (welcomes) OnPeerSecret(string)              {}
+func (welcomes) OnCatalogue(*api.Catalogue)       {}
+func (welcomes) OnNotice(*api.Notice)             {}
+func (welcomes) OnDisconnect()                    {}
+func (welcomes) OnSessionClosed()                 {}
+
+func TestControlPlane_PublicListenNeedsACertificate(t *testing.T) {
+	common := []string{"controlplane", "--etcd", "127.0.0.1:1", "--bucket", "mem://"}
+	for says, args := range map[string][]string{
+		"--public-listen has no certificate: set --public-tls-cert and --public-tls-key": {"--public-listen", "127.0.0.1:0"},
+		"TLS of --public-listen: TLS needs a certificate and its key":                    {"--public-listen", "127.0.0.1:0", "--public-tls-cert", "x.pem"},
+		"TLS of --public-listen: read certificate: open none.pem":                        {"--public-listen", "127.0.0.1:0", "--public-tls-cert", "none.pem", "--public-tls-key", "none.pem"},
+		"--virtual-cluster is needed":                                                    nil,
+	} {
+		code, _, errs := command(t, nil, append(common, args...)...)
+		require.Equal(t, program.ExitUsage, code, errs)
+		require.Contains(t, errs, says)
+	}
+}

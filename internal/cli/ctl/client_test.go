@@ -1,0 +1,136 @@
+package ctl
+
+import (
+	"bytes"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/internal/cli"
+)
+
+// serve returns the configuration of a client of a server.
+func serve(t *testing.T, handle http.HandlerFunc) Config {
+	t.Helper()
+	s := httptest.NewTLSServer(handle)
+	t.Cleanup(s.Close)
+	trust := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	return Config{URL: s.URL, Team: "team", Token: "secret", CA: string(trust)}
+}
+
+// streams returns Streams with their outputs.
+func streams() (s cli.Streams, out, errs *bytes.Buffer) {
+	out, errs = &bytes.Buffer{}, &bytes.Buffer{}
+	return cli.Streams{In: strings.NewReader(""), Out: out, Err: errs}, out, errs
+}
+
+func TestConfig_Faults(t *testing.T) {
+	dir := t.TempDir()
+	empty, two := filepath.Join(dir, "empty"), filepath.Join(dir, "two")
+	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
+	require.NoError(t, os.WriteFile(two, []byte("a\nb\n"), 0o600))
+	for _, c := range []struct {
+		config Config
+		says   string
+		usage  bool
+	}{
+		{Config{}, "want --url, --team, and --token or --token-file", true},
+		{Config{URL: "https://a", Team: "t"}, "want --url, --team, and --token or --token-file", true},
+		{Config{URL: "https://a", Team: "t", Token: "x", TokenFile: "y"}, "--token and --token-file exclude each other", true},
+		{Config{URL: "http://a:1", Team: "t", Token: "x"}, `--url "http://a:1": want https://, host and port`, true},
+		{Config{URL: "a:1", Team: "t", Token: "x"}, `--url "a:1": want https://, host and port`, true},
+		{Config{URL: "https://a:1", Team: "t", Token: "x", CA: "none.pem"}, "--tls-ca: ", true},
+		{Config{URL: "https://a:1", Team: "t", TokenFile: filepath.Join(dir, "none")}, "--token-file: open ", false},
+		{Config{URL: "https://a:1", Team: "t", TokenFile: empty}, "want one API token", false},
+		{Config{URL: "https://a:1", Team: "t", TokenFile: two}, "want one API token", false},
+	} {
+		s, _, _ := streams()
+		err := GetTeam(t.Context(), c.config, s)
+		require.ErrorContains(t, err, c.says)
+		var usage *cli.UsageError
+		require.Equal(t, c.usage, errors.As(err, &usage), c.says)
+	}
+}
+
+// TestCall_KeepsSecret: a redirect is an error, and the secret goes nowhere else.
+func TestCall_KeepsSecret(t *testing.T) {
+	asked := 0
+	other := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+	defer other.Close()
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+	})
+	s, _, _ := streams()
+	err := GetTeam(t.Context(), c, s)
+	require.ErrorContains(t, err, "answers 307 Temporary Redirect, but not as the HTTP API for tenants does")
+	require.NotContains(t, err.Error(), "secret")
+	require.Zero(t, asked)
+}
+
+func TestCall_Errors(t *testing.T) {
+	for _, c := range []struct{ name, answer, says string }{
+		{"problem", `{"status":409,"detail":"already taken"}`, "already taken"},
+		{"faults", `{"detail":"validation failed","errors":[{"location":"body.name","message":"too long"}]}`, "validation failed; body.name: too long"},
+		{"another server", "<html>", "give the address of --public-listen of a control plane"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusConflict)
+				_, _ = io.WriteString(w, c.answer)
+			})
+			s, out, _ := streams()
+			require.ErrorContains(t, CreateCluster(t.Context(), config, "x", s), c.says)
+			require.Empty(t, out)
+		})
+	}
+}
+
+// TestCall_NoAnswer: a change without an answer may have been made, and is sent once.
+func TestCall_NoAnswer(t *testing.T) {
+	var requests atomic.Int32
+	release := make(chan struct{})
+	c := serve(t, func(http.ResponseWriter, *http.Request) {
+		requests.Add(1)
+		<-release
+	})
+	c.Timeout = 50 * time.Millisecond
+	s, _, _ := streams()
+	require.ErrorContains(t, CreateCluster(t.Context(), c, "x", s), "the change may have been made: look before you repeat it")
+	close(release)
+	require.EqualValues(t, 1, requests.Load())
+}
+
+// TestFind_PrefersIDs: a cluster with the ID of another one as its name does not stand for that one. Lists have several pages.
+func TestFind_PrefersIDs(t *testing.T) {
+	var asked []string
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+" "+r.URL.RequestURI())
+		switch {
+		case r.Method == http.MethodDelete:
+			w.WriteHeader(http.StatusNoContent)
+		case r.URL.Query().Get("cursor") == "":
+			fmt.Fprint(w, `{"items":[{"id":"first","name":"second"}],"next":"a+b","unreadable":0}`)
+		default:
+			fmt.Fprint(w, `{"items":[{"id":"second","name":"other"}],"unreadable":1}`)
+		}
+	})
+	s, out, _ := streams()
+	require.NoError(t, DeleteCluster(t.Context(), c, "second", s))
+	require.Equal(t, "deleted cluster other; freshet ctl cluster undelete brings it back\n", out.String())
+	require.Equal(t, []string{"GET /v1/teams/team/clusters", "GET /v1/teams/team/clusters?cursor=a%2Bb", "DELETE /v1/teams/team/clusters/second"}, asked)
+	s, out, errs := streams()
+	require.NoError(t, ListClusters(t.Context(), c, s))
+	require.Equal(t, 3, strings.Count(out.String(), "\n"))
+	require.Contains(t, errs.String(), "the server cannot read 1 records of this list")
+}

@@ -1,0 +1,48 @@
+package ctl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/freshet-io/freshet/internal/cli"
+)
+
+// list writes a list of the team, as a table or as JSON. Records that the server could not read are counted on standard error.
+func list[T any](ctx context.Context, a *api, path, header string, row func(T) []string, s cli.Streams) error {
+	items, unreadable, err := all[T](ctx, a, path)
+	if err != nil {
+		return err
+	}
+	if unreadable > 0 {
+		fmt.Fprintf(s.Err, "freshet: the server cannot read %d records of this list; its log names them\n", unreadable)
+	}
+	if s.Format == cli.FormatJSON {
+		return s.WriteJSON(items)
+	}
+	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, header)
+	for _, item := range items {
+		fmt.Fprintln(w, strings.Join(row(item), "\t"))
+	}
+	return w.Flush()
+}
+
+// show writes the result of a change or a look-up: its line of text, or as JSON.
+func show(s cli.Streams, result any, format string, args ...any) error {
+	if s.Format == cli.FormatJSON {
+		return s.WriteJSON(result)
+	}
+	_, err := fmt.Fprintf(s.Out, format+"\n", args...)
+	return err
+}
+
+// timeText returns a time, or a dash for nil.
+func timeText(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
