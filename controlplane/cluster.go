@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/freshet-io/freshet/controlplane/admin"
 	"github.com/freshet-io/freshet/controlplane/directory"
@@ -57,6 +58,7 @@ type cluster struct {
 	fault     atomic.Pointer[error]      // of the newest attempt to learn it
 	unfollow  func()                     // set by identify
 	warm      chan struct{}              // of ControlPlane
+	takeovers *semaphore.Weighted        // of ControlPlane
 	began     atomic.Bool                // run was called
 	stopped   atomic.Pointer[error]      // why it ended by itself, nil otherwise
 }
@@ -73,7 +75,7 @@ type stored struct {
 func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 	built := &cluster{
 		spec: spec, cfg: &c.cfg, statuses: c.statuses, members: c.members, store: c.store, log: c.cfg.Log.With(zap.String("virtual_cluster", spec.Name)),
-		bucket: c.bucket, directory: c.directory(), gathered: prometheus.NewRegistry(), warm: c.warm,
+		bucket: c.bucket, directory: c.directory(), gathered: prometheus.NewRegistry(), warm: c.warm, takeovers: c.takeovers,
 	}
 	built.metrics = prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": spec.Name}, built.gathered)
 	bounds := c.cfg.boundsOf(spec)
@@ -148,6 +150,7 @@ func (c *cluster) open(clusterID string, warm bool) (*stored, error) {
 	bounds := c.cfg.boundsOf(c.spec)
 	s.replica, err = replica.New(replica.Config{
 		Replica: c.cfg.ReplicaID, Address: c.cfg.Advertise, TakeOver: c.cfg.TakeOver, Cold: !warm, Log: metadataLog, ClusterID: clusterID,
+		Turn: c.turn, Admit: c.admit,
 		Bucket: s.bucket.gate, SnapshotPrefix: SnapshotPrefix(clusterID), BucketLocation: c.cfg.BucketLocation,
 		OnOwner: c.sessions.Own, BeforeBootstrap: s.bucket.beforeBootstrap, ConfirmBucket: s.bucket.confirm, Final: final,
 		Beside: func(ctx context.Context, t replica.Tenure) { c.beside(ctx, s.work, t) }, Version: c.members.versions.Lowest,
@@ -306,6 +309,22 @@ func (c *cluster) stayWarm() (warm bool, release func()) {
 	default:
 		return false, func() {}
 	}
+}
+
+// turn returns how long this replica waits before it claims the virtual cluster. Those of the settings are few, and any replica takes them.
+func (c *cluster) turn(former string) time.Duration {
+	if !c.spec.Stored {
+		return 0
+	}
+	return c.members.turn(c.clusterID(), former)
+}
+
+// admit waits until the process takes few enough virtual clusters over.
+func (c *cluster) admit(ctx context.Context) (done func(), err error) {
+	if err := c.takeovers.Acquire(ctx, 1); err != nil {
+		return nil, fmt.Errorf("wait for other takeovers: %w", err)
+	}
+	return func() { c.takeovers.Release(1) }, nil
 }
 
 // Bounds of learning the cluster's id.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 
 	"github.com/freshet-io/freshet/controlplane/api"
@@ -33,20 +34,22 @@ import (
 
 // ControlPlane is one replica. New checks the configuration, Listen opens the addresses, Run serves.
 type ControlPlane struct {
-	cfg      Config
-	socket   net.Listener
-	grpc     *grpc.Server
-	http     *adminhttp.Server
-	public   *httpapi.Server // nil without the HTTP API for tenants
-	lease    *metalog.Lease
-	members  *members
-	clusters *clusters
-	answers  *session.Answers // of all clusters
-	warm     chan struct{}    // has an element for each cluster that stays warm without Spec.Warm
-	store    *probe.Watch
-	bucket   *storeClock // Config.Bucket
-	statuses *statuses
-	keyFiles []*keys.File
+	cfg       Config
+	socket    net.Listener
+	grpc      *grpc.Server
+	http      *adminhttp.Server
+	public    *httpapi.Server // nil without the HTTP API for tenants
+	lease     *metalog.Lease
+	members   *members
+	clusters  *clusters
+	placement *placement
+	answers   *session.Answers // of all clusters
+	warm      chan struct{}    // has an element for each cluster that stays warm without Spec.Warm
+	takeovers *semaphore.Weighted
+	store     *probe.Watch
+	bucket    *storeClock // Config.Bucket
+	statuses  *statuses
+	keyFiles  []*keys.File
 }
 
 // New builds a replica. It starts nothing.
@@ -55,7 +58,7 @@ func New(cfg Config) (*ControlPlane, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
 	}
-	return &ControlPlane{cfg: cfg, bucket: newStoreClock(cfg.Bucket), warm: make(chan struct{}, maxWarm), store: probe.NewWatch(probe.CreateOnly, open.Address(cfg.BucketLocation), cfg.Log)}, nil
+	return &ControlPlane{cfg: cfg, bucket: newStoreClock(cfg.Bucket), warm: make(chan struct{}, maxWarm), takeovers: semaphore.NewWeighted(maxTakeovers), store: probe.NewWatch(probe.CreateOnly, open.Address(cfg.BucketLocation), cfg.Log)}, nil
 }
 
 // Listen opens the addresses and builds the servers, so that a fault shows before anything runs.
@@ -113,6 +116,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	c.cfg.Log = explaining(c.cfg.Log, c.members.health.explain)
 	c.answers = session.NewAnswers(c.cfg.memory())
 	c.clusters = newClusters(c.newCluster, c.readyCluster, set, c.cfg.Registry, c.cfg.Log)
+	c.placement = newPlacement(c.members, c.clusters.entries, c.cfg.Log, c.cfg.Registry)
 	c.cfg.Registry.MustRegister(clusterStates{c.clusters})
 	operated := operator.Config{
 		Open: operatorOpens(set), Cluster: c.clusters.operator, List: c.clusters.list, Forwarder: operator.NewForwarder(c.cfg.ReplicaTLS),
@@ -313,6 +317,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 	services = append(services,
 		service.Service{Name: "control plane grpc", Run: c.serve},
 		service.Service{Name: "virtual clusters", Run: c.runClusters},
+		service.Service{Name: "placement", Run: c.placement.run},
 	)
 	if c.public != nil {
 		c.cfg.Log.Info("HTTP API for tenants listens", zap.Stringer("public_address", c.public.Addr()))

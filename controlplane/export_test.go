@@ -1,7 +1,12 @@
 package controlplane
 
+import "time"
+
 // Owned reports whether this replica is the owner of a virtual cluster.
 func (c *ControlPlane) Owned(virtualCluster string) bool {
 	built := c.clusters.find(virtualCluster)
 	return built != nil && built.owner() != nil
 }
+
+// SettleAfter sets the time for which a better placed replica must have been registered. It is called before Run.
+func (c *ControlPlane) SettleAfter(d time.Duration) { c.placement.settled = d }

@@ -31,6 +31,12 @@ type Config struct {
 	SnapshotPrefix string          // of snapshots' keys in the bucket: "snapshots/"
 	BucketLocation string          // of Bucket for people, as --bucket has it, without secrets
 
+	// Turn returns how long this replica lets others claim a log without an owner first. former is the replica that was the owner last, "" if that
+	// is not known. nil means that it never waits.
+	Turn func(former string) time.Duration
+	// Admit waits until this replica may take the log over, and returns a function to call when it has, or has failed. nil means at once.
+	Admit func(ctx context.Context) (done func(), err error)
+
 	// OnOwner is called when this replica has become the owner, before the first command is taken: it may register
 	// owner.OnApply hooks and keep the owner; it must not wait for a proposal. The function it returns is called
 	// when the owner has ended, before ownership is given up; it should return within StopTimeout.
@@ -112,6 +118,12 @@ func (c *Config) ApplyDefaults() {
 	}
 	if c.Beside == nil {
 		c.Beside = func(context.Context, Tenure) {}
+	}
+	if c.Turn == nil {
+		c.Turn = func(string) time.Duration { return 0 }
+	}
+	if c.Admit == nil {
+		c.Admit = func(context.Context) (func(), error) { return func() {}, nil }
 	}
 	if c.BeforeBootstrap == nil {
 		c.BeforeBootstrap = func(context.Context) error { return nil }

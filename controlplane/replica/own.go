@@ -16,9 +16,9 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog"
 )
 
-// own is this replica's time as owner. It returns when the tenure is over or ctx has ended, with ownership given up;
-// the state is the follower's again.
-func (r *Replica) own(ctx context.Context, tenure metalog.Tenure) error {
+// own is this replica's time as owner. It calls taken when the replica serves. It returns when the tenure is over or ctx has ended, with
+// ownership given up. The state is the follower's again.
+func (r *Replica) own(ctx context.Context, tenure metalog.Tenure, taken func()) error {
 	own, snaps, err := r.prepare(ctx, tenure)
 	if err != nil {
 		r.resign(ctx, tenure)
@@ -32,9 +32,11 @@ func (r *Replica) own(ctx context.Context, tenure metalog.Tenure) error {
 	})
 	r.owner.Store(own)
 	r.metrics.owning.Inc()
+	taken()
 
 	ownCtx, end := context.WithCancelCause(ctx)
 	defer end(nil)
+	r.end.Store(&end)
 	sideCtx, cancel := context.WithCancel(ownCtx)
 	var side sync.WaitGroup
 	side.Go(func() { r.tick(sideCtx, own) })
@@ -48,6 +50,7 @@ func (r *Replica) own(ctx context.Context, tenure metalog.Tenure) error {
 	}
 
 	cancel()
+	r.end.Store(nil)
 	r.owner.Store(nil)
 	r.metrics.owning.Dec()
 	r.locatedAt(metalog.Status{})
@@ -59,6 +62,10 @@ func (r *Replica) own(ctx context.Context, tenure metalog.Tenure) error {
 	r.metrics.logBytes.Set(0)
 	r.metrics.unsnapshottable.Set(0)
 	r.asm = metalog.NewAssembler(r.state.Index())
+	if errors.Is(err, errHandsOver) {
+		r.cfg.Logger.Info("handed ownership over", zap.Int64("tenure", tenure.ID()))
+		return nil
+	}
 	return err
 }
 

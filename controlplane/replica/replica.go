@@ -27,7 +27,7 @@ import (
 var ErrHashMismatch = errors.New("state differs from the owner's")
 
 // Replica is one virtual cluster on one control-plane replica. Its state belongs to Run's goroutine while it follows,
-// and to the Owner while it owns.
+// and to the Owner during a tenure.
 type Replica struct {
 	cfg     Config
 	metrics *metrics
@@ -39,10 +39,14 @@ type Replica struct {
 	// clusterID is the state's, nil before it is known.
 	clusterID atomic.Pointer[string]
 
-	state *metadata.State    // nil until loaded
-	asm   *metalog.Assembler // where in the log state is
-	fx    metadata.Effects
-	bad   map[string]bool // names of snapshots that were found corrupt
+	// end ends the tenure with a cause, nil while there is none.
+	end atomic.Pointer[context.CancelCauseFunc]
+
+	former string             // the replica that was the owner last, "" if that is not known
+	state  *metadata.State    // nil until loaded
+	asm    *metalog.Assembler // where in the log state is
+	fx     metadata.Effects
+	bad    map[string]bool // names of snapshots that were found corrupt
 
 	encoder func(*metadata.State) snapshot.Encoder // the state itself, but for tests
 }
@@ -187,7 +191,7 @@ func (r *Replica) rest(ctx context.Context) {
 		}
 		if others {
 			none := error(nil)
-			r.state, r.asm = nil, nil
+			r.former, r.state, r.asm = seen.Owner.Replica, nil, nil
 			r.failed.Store(&none)
 		}
 		select {
@@ -234,14 +238,49 @@ func (r *Replica) round(ctx context.Context) error {
 		return err
 	}
 	r.locatedAt(st)
-	if err := r.catchUp(ctx, st.Tail); err != nil {
-		return err
-	}
 	takeOver := r.cfg.TakeOver && st.Owner.Replica == r.cfg.Replica
 	if st.Owned && !takeOver {
+		r.former = st.Owner.Replica
+		return r.catchUp(ctx, st.Tail)
+	}
+	if !takeOver && !r.turn(ctx) {
 		return nil
 	}
-	if err := r.clock.mayOwn(ctx, st.Tail == 0); err != nil {
+	return r.take(ctx, st.Tail, takeOver)
+}
+
+// turn waits while better placed replicas may claim the log. It reports whether the log has no owner by then.
+func (r *Replica) turn(ctx context.Context) bool {
+	timer := time.NewTimer(r.cfg.Turn(r.former))
+	defer timer.Stop()
+	for {
+		seen := r.cfg.Log.Ownership()
+		if seen.Owned {
+			r.former = seen.Owner.Replica
+			return false
+		}
+		select {
+		case <-seen.Changed:
+		case <-timer.C:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// take tries to become the owner of a log, and is the owner if it succeeds.
+func (r *Replica) take(ctx context.Context, tail uint64, takeOver bool) error {
+	done, err := r.cfg.Admit(ctx)
+	if err != nil {
+		return err
+	}
+	done = sync.OnceFunc(done)
+	defer done()
+	if err := r.catchUp(ctx, tail); err != nil {
+		return err
+	}
+	if err := r.clock.mayOwn(ctx, tail == 0); err != nil {
 		return err
 	}
 	tenure, err := r.cfg.Log.Acquire(ctx, metalog.Candidate{
@@ -253,5 +292,15 @@ func (r *Replica) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.own(ctx, tenure)
+	r.former = r.cfg.Replica
+	return r.own(ctx, tenure, done)
 }
+
+// HandOver has the owner give ownership up, for a better placed replica. It returns at once. It has no effect on a replica that is not the owner.
+func (r *Replica) HandOver() {
+	if end := r.end.Load(); end != nil {
+		(*end)(errHandsOver)
+	}
+}
+
+var errHandsOver = errors.New("hands over to a better placed replica")

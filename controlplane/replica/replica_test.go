@@ -1,6 +1,7 @@
 package replica_test
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"sync/atomic"
@@ -664,7 +665,7 @@ func TestReplica_Cold(t *testing.T) {
 			return memlog.Pass
 		}
 		b := w.startFaulty("b", count)
-		time.Sleep(time.Hour)
+		time.Sleep(5 * time.Minute)
 		require.Zero(t, reads.Load())
 		o, ok := b.Located()
 		require.True(t, ok)
@@ -673,14 +674,14 @@ func TestReplica_Cold(t *testing.T) {
 		require.NoError(t, b.Fault())
 
 		w.stop(a)
-		w.waitOwner(b, 10*time.Millisecond)
+		w.waitOwner(b, 150*time.Millisecond)
 		require.Equal(t, wantNames(10), w.names(b))
 		w.propose(b)
 
 		a = w.start("a") // warm
 		time.Sleep(time.Minute)
 		w.stop(b)
-		w.waitOwner(a, 10*time.Millisecond)
+		w.waitOwner(a, 150*time.Millisecond)
 		require.Equal(t, wantNames(11), w.names(a))
 		w.stop(a)
 	})
@@ -703,5 +704,74 @@ func TestReplica_ColdWithoutAView(t *testing.T) {
 		w.stop(a)
 		w.waitOwner(b, 10*time.Second)
 		w.stop(b)
+	})
+}
+
+// Replicas claim in turn, the former owner last. An owner that hands over gives the better placed replica the time to claim.
+func TestReplica_Turns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rank := map[string]int{"a": 0, "b": 1, "c": 2}
+		w := newWorld(t, func(c *replica.Config) {
+			self := c.Replica
+			c.Turn = func(former string) time.Duration {
+				if former == self {
+					return time.Second
+				}
+				return 200 * time.Millisecond * time.Duration(rank[self])
+			}
+		})
+		c := w.start("c")
+		w.waitOwner(c, time.Second)
+		b := w.start("b")
+		time.Sleep(time.Minute)
+		c.HandOver()
+		w.waitOwner(b, 400*time.Millisecond)
+		a := w.start("a")
+		time.Sleep(time.Minute)
+		b.HandOver()
+		w.waitOwner(a, 200*time.Millisecond)
+		b.HandOver() // has no effect
+		w.propose(a)
+		time.Sleep(time.Second)
+		w.stop(a)
+		w.waitOwner(b, 400*time.Millisecond)
+		time.Sleep(time.Second)
+		b.HandOver()
+		time.Sleep(2 * time.Second)
+		w.waitOwner(c, time.Millisecond)
+		w.stop(b, c)
+	})
+}
+
+// A replica that waits for its admission leaves the log to another one.
+func TestReplica_WaitsForAdmission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		admitted := make(chan struct{})
+		var open atomic.Int64
+		w := newWorld(t, func(c *replica.Config) {
+			if c.Replica == "slow" {
+				c.Admit = func(ctx context.Context) (func(), error) {
+					select {
+					case <-admitted:
+						open.Add(1)
+						return func() { open.Add(-1) }, nil
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
+				}
+			}
+		})
+		slow := w.start("slow")
+		time.Sleep(time.Minute)
+		require.Zero(t, slow.owned.Load())
+		b := w.start("b")
+		w.waitOwner(b, time.Second)
+		close(admitted)
+		time.Sleep(time.Second)
+		require.Zero(t, open.Load(), "given back")
+		w.stop(b)
+		w.waitOwner(slow, time.Second)
+		require.Zero(t, open.Load(), "given back once the replica serves")
+		w.stop(slow)
 	})
 }
