@@ -16,7 +16,7 @@ func (c *Config) advertised(place advertise.Place, port int) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("--advertise: %w", err)
 		}
-		return told, checkAdvertised(told)
+		return told, checkAddress("--advertise", told)
 	}
 	host, _, err := net.SplitHostPort(c.GRPCListen)
 	if err != nil {
@@ -31,17 +31,17 @@ func (c *Config) advertised(place advertise.Place, port int) (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(port)), nil
 }
 
-// checkAdvertised refuses addresses that nothing can connect to.
-func checkAdvertised(address string) error {
+// checkAddress refuses the value of a setting that is no address to connect to.
+func checkAddress(setting, address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || host == "" || bad != nil || n == 0 {
-		return fmt.Errorf("--advertise %q is no address: set it to host:port, as agents reach --grpc-listen", address)
+		return fmt.Errorf("%s %q is no address: set it to host:port, as agents reach --grpc-listen", setting, address)
 	}
 	if err := advertise.CheckHost(host); err != nil {
-		return fmt.Errorf("--advertise %w", err)
+		return fmt.Errorf("%s %w", setting, err)
 	}
 	if advertise.Unspecified(host) {
-		return fmt.Errorf("--advertise %q is an address that nobody can connect to: set it to a name or address of this machine that agents reach", address)
+		return fmt.Errorf("%s %q is an address that nobody can connect to: set it to a name or address of this machine that agents reach", setting, address)
 	}
 	return nil
 }

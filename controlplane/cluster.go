@@ -202,14 +202,14 @@ func (c *cluster) owner() *owner.Owner {
 	return s.replica.Owner()
 }
 
-// Owner implements session.Locator. It returns the owner that this replica saw a few polls ago at most. If there is none and etcd
-// fails, the error names etcd, for the logs of agents.
+// Owner implements session.Locator. It returns the owner that this replica saw a few polls ago at most, with its address for agents. If there is
+// none and etcd fails, the error names etcd, for the logs of agents.
 func (c *cluster) Owner(context.Context) (id, address string, err error) {
 	o, ok := c.located()
 	if !ok {
 		return "", "", c.members.health.fault()
 	}
-	return o.Replica, o.Address, nil
+	return o.Replica, c.members.forAgents(o.Replica, o.Address), nil
 }
 
 // Replicas implements session.Locator.
@@ -225,8 +225,14 @@ func (c *cluster) operator() operator.Cluster {
 		Zones:   func() (any, error) { return c.scaler.List() },
 		Writers: func() (any, error) { return c.writers.List() },
 		Agents:  c.sessions.Agents,
-		Located: func() (id, address string, err error) { return c.Owner(context.Background()) },
-		Status:  func(ctx context.Context) *operator.Status { return c.statuses.of(ctx, c) },
+		Located: func() (id, address string, err error) {
+			o, ok := c.located()
+			if !ok {
+				return "", "", c.members.health.fault()
+			}
+			return o.Replica, o.Address, nil
+		},
+		Status: func(ctx context.Context) *operator.Status { return c.statuses.of(ctx, c) },
 	}
 }
 

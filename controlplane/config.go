@@ -63,6 +63,8 @@ type Config struct {
 	// Advertise is the host:port at which agents and other replicas reach GRPCListen, with {hostname} and {ip} filled in.
 	// Default: the host of GRPCListen. If that is every address, the default is this machine's IP address, with TLS its name.
 	Advertise string
+	// PublicAddress is the host:port at which agents reach GRPCListen, if that is not Advertise. Other replicas never use it.
+	PublicAddress string
 	// PodIP is the replica's address as {ip}; "": one of this machine's.
 	PodIP string
 	// HTTPListen is the address of /livez, /readyz, /metrics and /debug/pprof; default ":8090". "none" turns them off.
@@ -209,6 +211,11 @@ func (c *Config) Validate() error {
 	}
 	if _, err := c.advertised(advertise.Here("", c.PodIP), 0); err != nil {
 		errs = append(errs, err)
+	}
+	if c.PublicAddress != "" {
+		if err := checkAddress("--public-address", c.PublicAddress); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	if c.PublicListen != "" && c.PublicTLS == nil {
 		errs = append(errs, errors.New("--public-listen has no certificate: set --public-tls-cert and --public-tls-key"))

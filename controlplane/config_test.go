@@ -91,4 +91,8 @@ func TestConfig_Advertised(t *testing.T) {
 		_, err := cfg.advertised(advertise.Place{Hostname: "cp-0"}, 7050)
 		require.ErrorContains(t, err, says)
 	}
+	for _, address := range []string{"cp-0", ":443", "0.0.0.0:443", "cp 0:443"} {
+		_, err := New(Config{PublicAddress: address})
+		require.ErrorContains(t, err, "--public-address ")
+	}
 }

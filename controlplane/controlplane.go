@@ -105,7 +105,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 		return err
 	}
 	c.members = &members{
-		client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+replicas/", replica: c.cfg.ReplicaID, instance: rand.Text(), address: c.cfg.Advertise,
+		client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+replicas/", replica: c.cfg.ReplicaID, instance: rand.Text(), address: c.cfg.Advertise, public: c.cfg.PublicAddress,
 		log: c.cfg.Log, known: make(chan struct{}), health: health, lease: c.lease, rivals: rivalRounds(c.cfg.Timing.Lease),
 		key: &replicaKey{client: c.cfg.Etcd, name: c.cfg.EtcdPrefix + "/+replicas-key", set: set},
 		versions: &versions{

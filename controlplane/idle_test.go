@@ -52,7 +52,7 @@ func revision(t *testing.T, etcd *etcdserver.Server) int64 {
 
 // TestControlPlane_IdleClusters shows what unused virtual clusters cost one replica, and asserts that they write nothing to etcd.
 func TestControlPlane_IdleClusters(t *testing.T) {
-	const many, window = 50, 20 * time.Second
+	const many, window = 50, 10 * time.Second
 	etcd, bucket := startEtcd(t), &askedBucket{Bucket: mem.New()}
 	r := start(t, etcd, bucket, "r1")
 	require.Eventually(t, func() bool { return r.Ready() == nil }, time.Minute, 10*time.Millisecond)

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +18,19 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog"
 )
 
-// member is a replica ID and the address that its process advertises.
-type member struct{ id, address string }
+// member is a replica ID with the addresses that its process advertises: to replicas, and to agents ("" for the same one).
+type member struct{ id, address, public string }
+
+// agents returns the address for agents.
+func (m *member) agents() string { return cmp.Or(m.public, m.address) }
+
+// parseMember returns the member of a key under prefix. The value is one address, or two with a space between them.
+func parseMember(prefix string, kv *mvccpb.KeyValue) member {
+	m := member{}
+	m.id, _, _ = strings.Cut(strings.TrimPrefix(string(kv.Key), prefix), "/")
+	m.address, m.public, _ = strings.Cut(string(kv.Value), " ")
+	return m
+}
 
 // members keeps this replica's address in etcd under the replica's lease, and reads the addresses of the other replicas, for agents and
 // operators. It keeps and reads the replicas' versions too, which bound the versions of the states.
@@ -28,6 +40,7 @@ type members struct {
 	replica  string
 	instance string // random, one per process
 	address  string
+	public   string // address for agents, "" for address
 	log      *zap.Logger
 	replicas atomic.Pointer[[]member] // registered ones at other addresses
 	versions *versions
@@ -56,13 +69,31 @@ func (e *sameIDError) Error() string {
 	return fmt.Sprintf("--replica-id %s is also the id of a running replica at %s: give each replica an id of its own", e.id, e.address)
 }
 
-// Replicas returns the addresses of the registered replicas, with this one's.
+// self returns this replica as a member.
+func (m *members) self() member { return member{m.replica, m.address, m.public} }
+
+// Replicas returns the addresses for agents of the registered replicas, with this one's.
 func (m *members) Replicas() []string {
-	addresses := []string{m.address}
+	own := m.self()
+	addresses := []string{own.agents()}
 	for _, other := range m.others() {
-		addresses = append(addresses, other.address)
+		addresses = append(addresses, other.agents())
 	}
 	return addresses
+}
+
+// forAgents returns the address for agents of the replica with an id, which advertises address to replicas. If agents reach this replica by a
+// public address, it returns "" for a replica that is not known yet: they could not reach the other address.
+func (m *members) forAgents(id, address string) string {
+	for _, known := range append(m.others(), m.self()) {
+		if known.id == id && known.address == address {
+			return known.agents()
+		}
+	}
+	if m.public != "" {
+		return ""
+	}
+	return address
 }
 
 // others returns the registered replicas at other addresses than this one's, as of the last answer of etcd.
@@ -131,7 +162,11 @@ func (m *members) register(ctx context.Context) error {
 	if err != nil || granted == m.under {
 		return err
 	}
-	if _, err := m.client.Put(ctx, m.ids()+m.instance, m.address, clientv3.WithLease(clientv3.LeaseID(granted.ID()))); err != nil {
+	value := m.address
+	if m.public != "" {
+		value += " " + m.public
+	}
+	if _, err := m.client.Put(ctx, m.ids()+m.instance, value, clientv3.WithLease(clientv3.LeaseID(granted.ID()))); err != nil {
 		return fmt.Errorf("register the replica's address: %w", err)
 	}
 	m.under = granted
@@ -166,10 +201,9 @@ func (m *members) read(ctx context.Context) error {
 	registered := response.Responses[0].GetResponseRange().Kvs
 	others := []member{}
 	for _, kv := range registered {
-		id, _, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), m.prefix), "/")
-		address := string(kv.Value)
-		if address != m.address && !slices.ContainsFunc(others, func(o member) bool { return o.address == address }) {
-			others = append(others, member{id, address})
+		found := parseMember(m.prefix, kv)
+		if found.address != m.address && !slices.ContainsFunc(others, func(o member) bool { return o.address == found.address }) {
+			others = append(others, found)
 		}
 	}
 	m.replicas.Store(&others)
@@ -193,6 +227,9 @@ func (m *members) compare(registered []*mvccpb.KeyValue) error {
 			first = kv
 		}
 	}
+	if own == nil { // removed by hand, or not in this member of etcd yet
+		m.under = nil
+	}
 	if own == nil || own == first {
 		m.rounds = 0
 		return nil
@@ -200,7 +237,7 @@ func (m *members) compare(registered []*mvccpb.KeyValue) error {
 	if m.rounds++; m.rounds < m.rivals {
 		return nil
 	}
-	return &sameIDError{id: m.replica, address: string(first.Value)}
+	return &sameIDError{id: m.replica, address: parseMember(m.prefix, first).address}
 }
 
 // compareAddresses logs once if another replica advertises this one's address in rivals rounds in a row, because a connection
@@ -208,8 +245,8 @@ func (m *members) compare(registered []*mvccpb.KeyValue) error {
 func (m *members) compareAddresses(registered []*mvccpb.KeyValue) {
 	other := ""
 	for _, kv := range registered {
-		if id, _, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), m.prefix), "/"); string(kv.Value) == m.address && id != m.replica {
-			other = id
+		if found := parseMember(m.prefix, kv); found.address == m.address && found.id != m.replica {
+			other = found.id
 		}
 	}
 	if other == "" {

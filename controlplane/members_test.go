@@ -139,8 +139,29 @@ func TestMembers_TwoOfOneID(t *testing.T) {
 	require.NoError(t, other.round(t.Context()))
 	require.ElementsMatch(t, []string{"a:7050", "c:7050"}, other.Replicas())
 
+	_, err = etcd.Client().Delete(t.Context(), "/p/+replicas/cp-0/a") // by hand: the replica registers again
+	require.NoError(t, err)
+	require.NoError(t, first.round(t.Context()))
+	require.NoError(t, first.round(t.Context()))
+	require.NoError(t, other.round(t.Context()))
+	require.ElementsMatch(t, []string{"a:7050", "c:7050"}, other.Replicas())
+
 	require.NoError(t, first.leave())
 	require.NoError(t, other.round(t.Context()))
 	require.Equal(t, []string{"c:7050"}, other.Replicas())
+
+	public := replica("cp-2", "d")
+	public.public = "d.example.com:443"
+	require.NoError(t, public.round(t.Context()))
+	require.NoError(t, other.round(t.Context()))
+	require.ElementsMatch(t, []string{"c:7050", "d.example.com:443"}, other.Replicas())
+	require.Equal(t, []member{{"cp-2", "d:7050", "d.example.com:443"}}, other.others())
+	require.Equal(t, "d.example.com:443", other.forAgents("cp-2", "d:7050"))
+	require.Equal(t, "c:7050", other.forAgents("cp-1", "c:7050"))
+	require.Equal(t, "x:7050", other.forAgents("cp-9", "x:7050"), "agents reach internal addresses")
+	require.Equal(t, "d.example.com:443", public.forAgents("cp-2", "d:7050"))
+	require.Equal(t, "c:7050", public.forAgents("cp-1", "c:7050"), "it has no public address")
+	require.Empty(t, public.forAgents("cp-9", "x:7050"), "its public address is not known yet")
+	require.NoError(t, public.leave())
 	require.NoError(t, other.leave())
 }

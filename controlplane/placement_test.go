@@ -13,7 +13,7 @@ func registered(self string, others ...string) *members {
 	m := &members{replica: self}
 	all := []member{}
 	for _, id := range others {
-		all = append(all, member{id, id + ":7050"})
+		all = append(all, member{id, id + ":7050", ""})
 	}
 	m.replicas.Store(&all)
 	return m

@@ -93,6 +93,8 @@ func newControlPlane(p program.Program) *cobra.Command {
 	f.StringVar(&s.GRPCListen, "grpc-listen", s.GRPCListen, "address for agents")
 	f.StringVar(&s.Advertise, "advertise", s.Advertise, "host:port at which agents and the other replicas reach --grpc-listen; "+
 		"{hostname} and {ip} are filled in; if not given, the host listened on, or this machine's IP address, with TLS its name")
+	f.StringVar(&s.PublicAddress, "public-address", "", "host:port at which agents reach this replica if they cannot reach --advertise, such as port 443 of a load balancer before it. Each replica has its own, "+
+		"which the certificate of --tls-cert names; if not given, --advertise")
 	f.StringVar(&s.HTTPListen, "http-listen", s.HTTPListen, "address of /livez, /readyz, /metrics and /debug/pprof; none for nowhere")
 	f.StringVar(&s.PublicListen, "public-listen", "", "address of the HTTP API for tenants, over TLS: teams, virtual clusters, agent keys and API tokens; if not given, it is not served")
 	f.StringVar(&s.publicTLS.Cert, "public-tls-cert", "", "PEM file or text of the certificate of --public-listen")

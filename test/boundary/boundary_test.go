@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,8 +26,11 @@ import (
 )
 
 var topology = testservers.Topology{
-	Nodes:  []string{"agents", "store", "control"},
-	Linked: func(a, b string) bool { return a == "agents" || b == "agents" },
+	Nodes: []string{"agents", "store", "edge", "control"},
+	Linked: func(a, b string) bool {
+		links := []string{"agents store", "agents edge", "edge control"}
+		return slices.Contains(links, a+" "+b) || slices.Contains(links, b+" "+a)
+	},
 }
 
 // records is the number of records in all topics that are read back.
@@ -53,11 +57,15 @@ func TestBoundary_NoRecordsInControlPlane(t *testing.T) {
 	}
 	r := &run{T: t, network: network, tags: newTags(), random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), kept: map[string]int{}}
 	taps := &taps{t: t, place: r.place, dir: t.TempDir()}
+	edge := startEdge(t, r.network.Place("edge", 1))
+	t.Setenv("HTTPS_PROXY", edge.url)
+	t.Setenv("NO_PROXY", "10.0.0.0/8") // so all but the public names
 	r.cluster = harness.NewCluster(t, harness.ClusterConfig{
-		Agents: 2, ControlPlanes: 2, StateBucket: true, Binary: build(t), Place: r.place, Front: taps.front,
+		Agents: 2, ControlPlanes: 2, StateBucket: true, Binary: build(t), Place: r.place, Front: taps.front, Public: publicName,
 		ControlFlags: []string{"--snapshot-bytes", "64KiB", "--snapshot-interval", "2s", "--garbage-grace", "3s", "--orphan-age", "3s", "--topic-undelete", "0", "--log-level", "debug"},
 		AgentFlags:   []string{"--flush-bytes", "128KiB", "--log-level", "debug"},
 	})
+	edge.serve(r.cluster)
 	r.unreachable()
 	for _, p := range r.cluster.ControlPlanes {
 		p.Launch()
@@ -68,6 +76,7 @@ func TestBoundary_NoRecordsInControlPlane(t *testing.T) {
 	}
 	r.work()
 	r.readBack()
+	edge.compare(t)
 	r.scan(taps)
 }
 
@@ -91,13 +100,16 @@ func (r *run) place(process string) testservers.Place {
 	}
 }
 
-// unreachable checks that agents reach the store of the records, and control planes have no route to it and other credentials.
+// unreachable checks that agents reach the store of the records and no control plane, and that control planes have no route to the store and other
+// credentials.
 func (r *run) unreachable() {
 	address := strings.TrimPrefix(r.cluster.S3.Endpoint, "http://")
 	conn, err := r.place("agent-0").Dial(r.Context(), "tcp", address)
 	require.NoError(r, err)
 	require.NoError(r, conn.Close())
 	_, err = r.place("controlplane-0").Dial(r.Context(), "tcp", address)
+	require.ErrorIs(r, err, syscall.ENETUNREACH)
+	_, err = r.place("agent-0").Dial(r.Context(), "tcp", r.cluster.ControlPlanes[0].GRPC)
 	require.ErrorIs(r, err, syscall.ENETUNREACH)
 	require.NotEqual(r, r.cluster.S3.SecretKey, r.cluster.StateS3.SecretKey)
 }

@@ -37,6 +37,8 @@ type ClusterConfig struct {
 	Place func(process string) testservers.Place
 	// Front gives the address that others are told instead of one that a process listens at. nil: that one.
 	Front func(process, address string) string
+	// Public returns the address of a control plane for agents alone. nil: the one for replicas.
+	Public func(process string) string
 }
 
 // Cluster is a running cluster: agents and control planes as processes, real etcd, a real S3 server.
@@ -68,12 +70,13 @@ type Agent struct {
 // ControlPlane is one `freshet controlplane` process.
 type ControlPlane struct {
 	*testservers.Process
-	GRPC  string           // host:port that agents are told of
+	GRPC  string           // host:port for replicas, and for agents unless Public is set
 	HTTP  string           // http://host:port, where the control plane runs
 	Proxy *testproxy.Proxy // between agents and GRPC, with their names as its clients; nil unless Proxied
 
-	place   testservers.Place
-	program func(testing.TB, string) *testservers.Process
+	forAgents string // host:port of GRPC for agents
+	place     testservers.Place
+	program   func(testing.TB, string) *testservers.Process
 }
 
 // virtualCluster is the name of the one that clusters serve.
@@ -217,6 +220,10 @@ func (c *Cluster) newControlPlane(t testing.TB, name string, flags []string) *Co
 		"controlplane", "--etcd", strings.Join(etcd, ","), "--virtual-cluster", virtualCluster,
 		"--grpc-listen", listen, "--advertise", p.GRPC, "--http-listen", http, "--agent-key", c.AgentKey,
 	}
+	if p.forAgents = p.GRPC; c.cfg.Public != nil {
+		p.forAgents = c.cfg.Public(name)
+		args = append(args, "--public-address", p.forAgents)
+	}
 	if c.cfg.StateBucket {
 		args = append(args, "--state-bucket", c.StateS3.URL("state", ""))
 	} else {
@@ -254,7 +261,7 @@ func (c *Cluster) newAgent(t testing.TB, name, zone string, flags []string) *Age
 	a.Bootstrap, a.HTTP = c.cfg.Front(name, listen), "http://"+http
 	var control []string
 	for _, p := range c.ControlPlanes {
-		control = append(control, p.GRPC)
+		control = append(control, p.forAgents)
 	}
 	args := []string{
 		"agent", "--bucket", c.BucketURL, "--virtual-cluster", virtualCluster, "--zone", a.Zone,
