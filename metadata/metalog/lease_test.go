@@ -198,6 +198,33 @@ func TestLease_BeginsASilentWatchAnew(t *testing.T) {
 	})
 }
 
+// A backup of the store is restored under a running replica. Its lease is in the backup, and the newer of its ownership keys is not.
+func TestLease_StoreGoesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSharing(t)
+		older := acquire(t, s.one, "a")
+		for range 5 {
+			newer := acquire(t, s.two, "a")
+			require.NoError(t, newer.Resign(t.Context()))
+		}
+		newer := acquire(t, s.two, "a")
+		time.Sleep(time.Second)
+		start := time.Now()
+		s.store.Restore(older.ID())
+		<-newer.Lost()
+		require.LessOrEqual(t, time.Since(start), 2*time.Second)
+		require.NoError(t, newer.Resign(t.Context()))
+		time.Sleep(10 * time.Second)
+		require.True(t, older.Valid())
+		again := acquire(t, s.two, "a")
+		require.Less(t, again.ID(), newer.ID())
+		time.Sleep(10 * time.Second)
+		require.True(t, again.Valid())
+		require.NoError(t, again.Resign(t.Context()))
+		require.NoError(t, older.Resign(t.Context()))
+	})
+}
+
 // Each change of the ownership of a log closes Changed, and a removed key ends the tenure at once.
 func TestLog_Ownership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -38,6 +39,9 @@ type view struct {
 
 func (v *view) stands() bool { return v.ctx.Err() == nil && v.fence.stands() }
 
+// errWentBack is returned if the store has a lower revision than the watch has shown, because a backup was restored.
+var errWentBack = errors.New("the store's revision went back")
+
 // errBehind is returned if the watch does not reach a revision in time.
 var errBehind = errors.New("the watch of ownership keys is behind")
 
@@ -68,6 +72,7 @@ func (o *owners) follow(ctx context.Context) {
 
 // watch follows until the watch breaks. read reports whether the keys were read.
 func (o *owners) watch(ctx context.Context) (read bool, err error) {
+	before := o.claimed()
 	all, err := attempt(ctx, o.lease.cfg.Timing.Attempt, o.lease.store.Owners)
 	if err != nil {
 		return false, fmt.Errorf("read ownership keys: %w", err)
@@ -75,7 +80,19 @@ func (o *owners) watch(ctx context.Context) (read bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	o.reset(all, cancel)
+	for name, t := range before { // a store that was restored may have a lower revision than the tenure
+		if o.owner(name).Tenure != t.id {
+			t.lose("ownership key is gone", nil)
+		}
+	}
 	return true, o.lease.store.WatchOwners(ctx, all.Revision, o.update)
+}
+
+// claimed returns the tenures of this replica.
+func (o *owners) claimed() map[string]*tenure {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.mu.tenures)
 }
 
 // reset replaces all keys. cancel ends the watch that begins.
@@ -175,11 +192,15 @@ func (o *owners) confirm(ctx context.Context) {
 func (o *owners) prove(ctx context.Context) error {
 	first := int64(0)
 	for {
+		seen := o.seen()
 		revision, err := o.lease.store.Revision(ctx)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if first == 0 {
+		case revision < seen:
+			o.restart() // else it would wait for revisions that the store has lost
+			return errWentBack
+		case first == 0:
 			first = revision
 		}
 		switch err := o.await(ctx, first, o.lease.cfg.Timing.Renew/5); {
@@ -209,6 +230,13 @@ func (o *owners) await(ctx context.Context, revision int64, timeout time.Duratio
 			return errBehind
 		}
 	}
+}
+
+// seen returns the revision that the watch has reached.
+func (o *owners) seen() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.mu.revision
 }
 
 // restart ends the current watch.

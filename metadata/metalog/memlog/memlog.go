@@ -91,6 +91,20 @@ func (s *Store) Lose(index uint64) {
 	s.mu.tail = metalog.Tail{Index: index}
 }
 
+// Restore puts the store back to a revision and to the ownership keys as they are now, without those of later tenures, as a restored backup does.
+func (s *Store) Restore(revision int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.mu.stores {
+		if other.mu.owner != nil && other.mu.owner.Tenure > revision {
+			other.mu.owner = nil
+		}
+	}
+	s.mu.changes = slices.DeleteFunc(s.mu.changes, func(c change) bool { return c.revision > revision })
+	s.mu.revision = revision
+	s.mu.progress = min(s.mu.progress, revision)
+}
+
 // Corrupt flips one bit of the entry's payload.
 func (s *Store) Corrupt(index uint64) {
 	s.mu.Lock()
