@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/keys"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
+	"github.com/freshet-io/freshet/controlplane/registry/httpapi"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/scale"
 	"github.com/freshet-io/freshet/controlplane/session"
@@ -74,6 +76,10 @@ type Config struct {
 	// PublicListen is the address of the HTTP API for tenants (package registry/httpapi); "" turns it off. It needs PublicTLS.
 	PublicListen string
 	PublicTLS    *tls.Config
+	// SignUp is whether anyone creates accounts at PublicListen; default closed.
+	SignUp httpapi.SignUpMode
+	// TrustedProxies are the networks of proxies before PublicListen whose X-Forwarded-For counts.
+	TrustedProxies []netip.Prefix
 
 	// OperatorKeys open the operators' calls of all virtual clusters, and profiles; empty: neither is served, unless KeyFiles has some.
 	OperatorKeys []string
@@ -156,6 +162,7 @@ func (c *Config) ApplyDefaults() {
 	c.GRPCListen = cmp.Or(c.GRPCListen, DefaultGRPCListen)
 	c.HTTPListen = cmp.Or(c.HTTPListen, DefaultHTTPListen)
 	c.EtcdPrefix = cmp.Or(c.EtcdPrefix, etcdlog.DefaultPrefix)
+	c.SignUp = cmp.Or(c.SignUp, httpapi.SignUpClosed)
 	c.Log = cmp.Or(c.Log, zap.NewNop())
 	c.Registry = cmp.Or(c.Registry, prometheus.NewRegistry())
 	c.Timing.ApplyDefaults()

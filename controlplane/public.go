@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -22,6 +23,7 @@ func (c *ControlPlane) listenPublic(ctx context.Context, set *keys.Set) error {
 			g := set.Grant(key)
 			return g != nil && g.Kind == keys.Operator
 		},
+		SignUp: c.cfg.SignUp, ControlPlane: cmp.Or(c.cfg.PublicAddress, c.cfg.Advertise), TrustedProxies: c.cfg.TrustedProxies,
 	})
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane"
 	"github.com/freshet-io/freshet/controlplane/keys"
+	"github.com/freshet-io/freshet/controlplane/registry/httpapi"
 	"github.com/freshet-io/freshet/internal/advertise"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/cli"
@@ -46,6 +48,7 @@ type controlSettings struct {
 	tls               tlsfiles.Files
 	replicaCA         string
 	publicTLS         tlsfiles.Files
+	trustedProxies    []string
 	virtualClusters   []string
 	agentKeys         []string
 	readOnlyKeys      []string
@@ -99,6 +102,8 @@ func newControlPlane(p program.Program) *cobra.Command {
 	f.StringVar(&s.PublicListen, "public-listen", "", "address of the HTTP API for tenants, over TLS: teams, virtual clusters, agent keys and API tokens; if not given, it is not served")
 	f.StringVar(&s.publicTLS.Cert, "public-tls-cert", "", "PEM file or text of the certificate of --public-listen")
 	f.StringVar(&s.publicTLS.Key, "public-tls-key", "", "PEM file or text of the key of --public-tls-cert")
+	f.Var(config.Choice((*string)(&s.SignUp), httpapi.SignUpModes()...), "signup", "who creates accounts at --public-listen: with closed, operators alone; with open, anyone gets an account with a team, a virtual cluster and an agent key")
+	f.Var(config.List(&s.trustedProxies), "trusted-proxies", "networks of proxies before --public-listen, such as 10.0.0.0/8; X-Forwarded-For counts from these alone")
 	f.StringVar(&s.tls.Cert, "tls-cert", "", "PEM file or text of the certificate for agents; turns TLS on")
 	f.StringVar(&s.tls.Key, "tls-key", "", "PEM file or text of the key of --tls-cert")
 	f.StringVar(&s.tls.CA, "tls-client-ca", "", "PEM file or text of certificates that agents' certificates must be signed by")
@@ -244,6 +249,16 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 	fault("TLS of --public-listen", err)
 	if s.PublicTLS != nil && s.PublicListen == "" {
 		faults = append(faults, errors.New("--public-tls-cert without --public-listen: set --public-listen, or remove it"))
+	}
+	if s.SignUp == httpapi.SignUpOpen && s.PublicListen == "" {
+		faults = append(faults, errors.New("--signup open without --public-listen: set --public-listen, or remove it"))
+	}
+	for _, network := range s.trustedProxies {
+		prefix, err := netip.ParsePrefix(network)
+		if err != nil || prefix != prefix.Masked() {
+			faults = append(faults, fmt.Errorf("--trusted-proxies %q is no network: write an address and the length of its prefix, such as 10.0.0.0/8", network))
+		}
+		s.TrustedProxies = append(s.TrustedProxies, prefix)
 	}
 	s.etcd.TLS, err = s.etcdTLS.Client(s.forceEtcdTLS, log)
 	fault("TLS to etcd", err)

@@ -179,6 +179,7 @@ func examples() []record {
 		&AgentKey{Head: h, Team: two, Cluster: one, SHA256: sum, Shown: "fsk_AAAAAAAA", Name: "zone a", Created: start, Used: later},
 		&Token{Head: h, Team: two, Account: one, SHA256: sum, Role: Ordinary, Name: "ci", Created: start, Expires: later, Used: later},
 		&Entry{Head: h, Team: two, Number: entryNumber(7), Actor: one, Address: "192.0.2.1", Action: "member.add", Subject: one, Time: start},
+		&attempts{Head: h, Slot: entryNumber(7), Count: 3, Last: start},
 	}
 }
 
@@ -188,6 +189,8 @@ func like(rec record) record {
 	switch rec.(type) {
 	case *Account:
 		other = &Account{}
+	case *attempts:
+		other = &attempts{}
 	case *Session:
 		other = &Session{}
 	case *Team:

@@ -206,7 +206,7 @@ func TestCrossOrigin(t *testing.T) {
 		})
 	}
 	r := change.bearer(f.other.token)
-	r.header.Set("Cookie", sessionCookie+"="+session)
+	r.header.Set("Cookie", SessionCookie+"="+session)
 	r.header.Set("Origin", "https://example.com")
 	require.Equal(t, http.StatusNotFound, f.do(t, r).status, "the Authorization header decides")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -16,14 +15,14 @@ import (
 	"github.com/freshet-io/freshet/internal/accesskey"
 )
 
-// sessionCookie is the name of the cookie with the secret of a session. Browsers take a cookie with the prefix __Host- only over TLS and without
+// SessionCookie is the name of the cookie with the secret of a session. Browsers take a cookie with the prefix __Host- only over TLS and without
 // a domain.
-const sessionCookie = "__Host-freshet"
+const SessionCookie = "__Host-freshet"
 
 // maxCookie bounds the secret of a session, in bytes.
 const maxCookie = 256
 
-// caller is the authenticated account of a request.
+// caller is the authenticated account of a request. On public routes, it has an address alone.
 type caller struct {
 	account string
 	token   *registry.Token // nil for a session
@@ -46,11 +45,15 @@ func (c *caller) actor() registry.Actor {
 
 // authorize calls next with the caller of a request that may use a route.
 func (h *Handler) authorize(row route, ctx huma.Context, next func(huma.Context)) {
+	r, w := humago.Unwrap(ctx)
 	if row.access == public {
-		next(ctx)
+		if changes(r) && h.sameOrigin.Check(r) != nil { // or a page elsewhere would log its visitor in
+			writeProblem(w, h.problemOf(row.id, errOrigin))
+			return
+		}
+		next(huma.WithValue(ctx, callerKey{}, &caller{address: h.addressOf(r)}))
 		return
 	}
-	r, w := humago.Unwrap(ctx)
 	who, err := h.identify(ctx.Context(), r, row.access, ctx.Param("team"))
 	if err != nil {
 		writeProblem(w, h.problemOf(row.id, err))
@@ -75,7 +78,7 @@ func (h *Handler) identify(ctx context.Context, r *http.Request, need access, te
 var (
 	errAnonymous = errors.New("this path needs an API token or a session that has not expired")
 	errOperator  = errors.New("this path needs an operator key that begins with fso_")
-	errOrigin    = errors.New("a change with a session needs the Origin header of the same site")
+	errOrigin    = errors.New("a change from a browser needs the Origin header of the same site")
 	errSession   = errors.New("this path needs a session and takes no API token")
 	errRole      = errors.New("the role in the team is too low")
 )
@@ -86,7 +89,7 @@ func (h *Handler) authenticate(ctx context.Context, r *http.Request) (*caller, e
 	if text := r.Header.Get("Authorization"); text != "" {
 		return h.byToken(ctx, r, text)
 	}
-	cookie, err := r.Cookie(sessionCookie)
+	cookie, err := r.Cookie(SessionCookie)
 	if err != nil || cookie.Value == "" || len(cookie.Value) > maxCookie {
 		return nil, errAnonymous
 	}
@@ -98,7 +101,7 @@ func (h *Handler) authenticate(ctx context.Context, r *http.Request) (*caller, e
 	if err != nil {
 		return nil, anonymous(err)
 	}
-	return &caller{account: s.Account, secret: secret, address: addressOf(r)}, nil
+	return &caller{account: s.Account, secret: secret, address: h.addressOf(r)}, nil
 }
 
 // byToken returns the caller of a request with an Authorization header.
@@ -117,7 +120,7 @@ func (h *Handler) byToken(ctx context.Context, r *http.Request, header string) (
 			h.cfg.Logger.Warn("store last use of API token", zap.Stringer("token", secret), zap.Error(err))
 		}
 	}
-	return &caller{account: t.Account, token: t, secret: secret, address: addressOf(r)}, nil
+	return &caller{account: t.Account, token: t, secret: secret, address: h.addressOf(r)}, nil
 }
 
 // byOperatorKey returns the caller of a request with an operator key. It takes only keys of 256 random bits, because anyone can try keys here.
@@ -127,7 +130,7 @@ func (h *Handler) byOperatorKey(r *http.Request) (*caller, error) {
 		return nil, errOperator
 	}
 	secret := accesskey.HashOf(key)
-	return &caller{account: "operator key " + secret.String(), secret: secret, address: addressOf(r)}, nil
+	return &caller{account: "operator key " + secret.String(), secret: secret, address: h.addressOf(r)}, nil
 }
 
 // anonymous returns errAnonymous for a token or session that does not exist.
@@ -160,15 +163,6 @@ func (h *Handler) admit(ctx context.Context, who *caller, need access, team stri
 		return errRole
 	}
 	return nil
-}
-
-// addressOf returns the network address of a request's connection.
-func addressOf(r *http.Request) string {
-	addr, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return ""
-	}
-	return addr.Addr().Unmap().WithZone("").String()
 }
 
 // outlives reports whether a new token of the caller would be valid after the caller's own token. Zero never expires.

@@ -115,7 +115,7 @@ func (h *Handler) routeClusters(r *router) {
 // request was interrupted, and its cluster is the answer.
 func (h *Handler) createCluster(ctx context.Context, who *caller, in *createClusterInput) (string, error) {
 	if !id.ValidVirtualCluster(in.Body.Name) {
-		return "", clusterNameFault()
+		return "", clusterNameFault("body.name")
 	}
 	clusterID := id.NewCluster()
 	err := h.cfg.Registry.CreateCluster(ctx, who.actor(), in.Team, clusterID, in.Body.Name)
@@ -141,9 +141,9 @@ func (h *Handler) createCluster(ctx context.Context, who *caller, in *createClus
 	return "", err
 }
 
-func clusterNameFault() error {
+func clusterNameFault(location string) error {
 	p := problem(http.StatusUnprocessableEntity, "validation failed")
-	p.Errors = []Fault{{Location: "body.name", Message: "expected 1 to 249 letters, digits, dots, underscores and hyphens, and neither . nor .."}}
+	p.Errors = []Fault{{Location: location, Message: "expected 1 to 249 letters, digits, dots, underscores and hyphens, and neither . nor .."}}
 	return p
 }
 
@@ -170,7 +170,7 @@ func (h *Handler) update(ctx context.Context, who *caller, in *ClusterInput, cha
 		return nil, err
 	}
 	if !id.ValidVirtualCluster(next.Name) {
-		return nil, clusterNameFault()
+		return nil, clusterNameFault("body.name")
 	}
 	if next.Name != c.Name || next.State != c.State {
 		if err := h.cfg.Registry.UpdateCluster(ctx, who.actor(), c.ID, change); err != nil {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/controlplane/registry"
+	"github.com/freshet-io/freshet/controlplane/registry/password"
 )
 
 // Problem is the body of an error, RFC 9457.
@@ -48,6 +51,13 @@ const retryAfter = "2"
 func unavailable(text string) *Problem {
 	p := problem(http.StatusServiceUnavailable, text)
 	p.headers.Set("Retry-After", retryAfter)
+	return p
+}
+
+// tooMany is the answer to a request that can be repeated after a time.
+func tooMany(text string, after time.Duration) *Problem {
+	p := problem(http.StatusTooManyRequests, text)
+	p.headers.Set("Retry-After", strconv.Itoa(int((after+time.Second-1)/time.Second)))
 	return p
 }
 
@@ -89,6 +99,8 @@ var answers = []struct {
 }{
 	{errAnonymous, http.StatusUnauthorized},
 	{errOperator, http.StatusUnauthorized},
+	{errPassword, http.StatusUnauthorized},
+	{errClosed, http.StatusForbidden},
 	{errOrigin, http.StatusForbidden},
 	{errSession, http.StatusForbidden},
 	{errRole, http.StatusForbidden},
@@ -109,6 +121,13 @@ func (h *Handler) problemOf(route string, err error) *Problem {
 	var p *Problem
 	if errors.As(err, &p) {
 		return p
+	}
+	var paused *registry.PausedError
+	switch {
+	case errors.As(err, &paused):
+		return tooMany("too many attempts", paused.After)
+	case errors.Is(err, password.ErrBusy):
+		return tooMany("the server is at its limit of passwords that it checks at once", time.Second)
 	}
 	var bound *registry.BoundError
 	if errors.As(err, &bound) {

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
@@ -59,7 +61,10 @@ func open(t *testing.T) *fixture {
 	f.reg = registry.New(registry.Config{Client: etcd.Client(), Prefix: "/p", Now: now})
 	f.dir = directory.Directory{Client: etcd.Client(), Prefix: "/p"}
 	for i := range f.handlers {
-		f.handlers[i], err = New(Config{Registry: f.reg, Directory: f.dir, Logger: zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel)), Now: now, Operator: isOperator})
+		f.handlers[i], err = New(Config{
+			Registry: f.reg, Directory: f.dir, Logger: zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel)), Now: now, Operator: isOperator,
+			SignUp: SignUpOpen, ControlPlane: "cp.example.com:7050", TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+		})
 		require.NoError(t, err)
 	}
 	f.accounts[registry.Owner] = f.person(t, "owner", "", registry.Owner)
@@ -86,9 +91,30 @@ func (f *fixture) person(t *testing.T, name, team string, role registry.Role) *p
 	}
 	f.newToken(t, p, role, p.token, time.Time{})
 	p.session = strings.ReplaceAll(p.session, " ", "-")
-	_, err = f.reg.StartSession(t.Context(), a.ID, accesskey.HashOf(p.session), "192.0.2.1", start.Add(30*24*time.Hour))
-	require.NoError(t, err)
+	f.logIn(t, p)
 	return p
+}
+
+func (f *fixture) logIn(t *testing.T, p *person) {
+	t.Helper()
+	_, err := f.reg.StartSession(t.Context(), p.id, accesskey.HashOf(p.session), "192.0.2.1", start.Add(30*24*time.Hour))
+	require.NoError(t, err)
+}
+
+const rightPassword = "correct horse"
+
+func (f *fixture) setPassword(t *testing.T, account string) {
+	t.Helper()
+	hash, err := f.handlers[0].passwords.Hash(rightPassword)
+	require.NoError(t, err)
+	require.NoError(t, f.reg.UpdateAccount(t.Context(), account, func(a *registry.Account) error { a.PasswordHash = hash; return nil }))
+}
+
+// calm forgets all attempts.
+func (f *fixture) calm(t *testing.T) {
+	t.Helper()
+	_, err := f.etcd.Client().Delete(t.Context(), "/p/+registry/attempts/", clientv3.WithPrefix())
+	require.NoError(t, err)
 }
 
 func (f *fixture) newToken(t *testing.T, p *person, role registry.Role, token string, expires time.Time) {
@@ -116,6 +142,7 @@ func (a answer) body(t *testing.T) map[string]any {
 type request struct {
 	method, path, body string
 	header             http.Header
+	remote             string // host:port, default that of httptest
 }
 
 func (r request) bearer(token string) request {
@@ -125,7 +152,7 @@ func (r request) bearer(token string) request {
 
 // cookie adds a session as a browser on a page of the console sends it.
 func (r request) cookie(session string) request {
-	r.header = http.Header{"Cookie": {sessionCookie + "=" + session}, "Origin": {"https://example.com"}}
+	r.header = http.Header{"Cookie": {SessionCookie + "=" + session}, "Origin": {"https://example.com"}}
 	return r
 }
 
@@ -142,6 +169,9 @@ func (f *fixture) doOn(t *testing.T, replica int, r request) answer {
 	}
 	if r.body != "" && req.Header.Get("Content-Type") == "" {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.remote != "" {
+		req.RemoteAddr = r.remote
 	}
 	w := httptest.NewRecorder()
 	f.handlers[replica].ServeHTTP(w, req)

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/controlplane/registry"
+	"github.com/freshet-io/freshet/controlplane/registry/password"
 )
 
 // Bounds of requests.
@@ -49,6 +51,12 @@ type Config struct {
 	// Operator reports whether a text is an operator key of the control plane; nil means that none is.
 	Operator func(key string) bool
 	Now      func() time.Time // default time.Now
+	// SignUp is the value of --signup; default SignUpClosed.
+	SignUp SignUpMode
+	// ControlPlane is the host:port of a control plane for agents, which sign-up answers.
+	ControlPlane string
+	// TrustedProxies are the networks of proxies whose X-Forwarded-For counts.
+	TrustedProxies []netip.Prefix
 }
 
 // Handler serves the API. It is safe for concurrent use, and any number of Handlers may share one etcd.
@@ -56,6 +64,7 @@ type Handler struct {
 	cfg         Config
 	mux         *http.ServeMux
 	slots       chan struct{}
+	passwords   *password.Hasher
 	sameOrigin  *http.CrossOriginProtection
 	description []byte // OpenAPI document
 }
@@ -69,9 +78,12 @@ func newHandler(cfg Config, rows []route) (*Handler, error) {
 	}
 	h := &Handler{
 		cfg: cfg, mux: http.NewServeMux(), slots: make(chan struct{}, maxRequests), sameOrigin: http.NewCrossOriginProtection(),
+		passwords: password.New(),
 	}
 	r := newRouter(h, rows)
 	h.routeOperator(r)
+	h.routeSignUp(r)
+	h.routeSessions(r)
 	h.routeTeams(r)
 	h.routeMembers(r)
 	h.routeInvitations(r)
@@ -176,7 +188,7 @@ func newRouter(h *Handler, rows []route) *router {
 				SecuritySchemes: map[string]*huma.SecurityScheme{
 					"token":    {Type: "http", Scheme: "bearer", Description: "API token of a team, which begins with fst_."},
 					"operator": {Type: "http", Scheme: "bearer", Description: "Operator key of the control plane, which begins with fso_."},
-					"session":  {Type: "apiKey", In: "cookie", Name: sessionCookie, Description: "Session of the console. A change also needs a matching Origin header."},
+					"session":  {Type: "apiKey", In: "cookie", Name: SessionCookie, Description: "Session of the console. A change also needs a matching Origin header."},
 				},
 			},
 		},

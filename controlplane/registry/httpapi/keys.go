@@ -68,30 +68,34 @@ func (h *Handler) routeAgentKeys(r *router) {
 		return paginate(h, in.PageInput, "agent-keys/"+c.ID, all, func(k *registry.AgentKey) string { return k.SHA256 },
 			func(k *registry.AgentKey) (AgentKey, error) { return showAgentKey(k), nil })
 	})
-	handle(h, r, "create-agent-key", h.createAgentKey)
+	handle(h, r, "create-agent-key", func(ctx context.Context, who *caller, in *createAgentKeyInput) (*newAgentKeyOutput, error) {
+		c, err := h.cluster(ctx, &in.ClusterInput)
+		if err != nil {
+			return nil, err
+		}
+		key, err := h.createAgentKey(ctx, who, c, in.Body.Name)
+		if err != nil {
+			return nil, err
+		}
+		return &newAgentKeyOutput{key}, nil
+	})
 	handle(h, r, "revoke-agent-key", func(ctx context.Context, who *caller, in *agentKeyInput) (*struct{}, error) {
 		return nil, h.revokeAgentKey(ctx, who, in)
 	})
 }
 
-func (h *Handler) createAgentKey(ctx context.Context, who *caller, in *createAgentKeyInput) (*newAgentKeyOutput, error) {
-	c, err := h.cluster(ctx, &in.ClusterInput)
-	if err != nil {
-		return nil, err
-	}
+// createAgentKey stores an agent key of a cluster and then writes it into the Spec.
+func (h *Handler) createAgentKey(ctx context.Context, who *caller, c *registry.Cluster, name string) (NewAgentKey, error) {
 	key, err := accesskey.New(accesskey.AgentPrefix, c.ID)
 	if err != nil {
-		return nil, err
+		return NewAgentKey{}, err
 	}
 	hash, now := accesskey.HashOf(key), h.cfg.Now().UTC().Truncate(time.Millisecond)
-	shown := AgentKey{ID: hash.Digits(), Name: in.Body.Name, Shown: key[:registry.MaxShownBytes], Created: now}
+	shown := AgentKey{ID: hash.Digits(), Name: name, Shown: key[:registry.MaxShownBytes], Created: now}
 	if err := h.cfg.Registry.CreateAgentKey(ctx, who.actor(), c.ID, shown.Name, shown.Shown, hash); err != nil {
-		return nil, field(err, "body.name", nameRequirement)
+		return NewAgentKey{}, field(err, "body.name", nameRequirement)
 	}
-	if err := h.settle(ctx, c.ID); err != nil {
-		return nil, err
-	}
-	return &newAgentKeyOutput{NewAgentKey{AgentKey: shown, Key: key}}, nil
+	return NewAgentKey{AgentKey: shown, Key: key}, h.settle(ctx, c.ID)
 }
 
 // revokeAgentKey deletes the record of a key, and then the key in the Spec. The latter is repeated for a key without a record, because an earlier

@@ -72,6 +72,16 @@ var routes = []route{
 		"create-team", http.MethodPost, "/v1/teams", operator, http.StatusCreated, "Create a team",
 		"Creates a team, its owner's account if there is none with the e-mail address, and an API token of the owner. Only this answer has the token.",
 	},
+	{
+		"sign-up", http.MethodPost, "/v1/signup", public, http.StatusCreated, "Sign up",
+		"Creates an account with a team, a virtual cluster and an agent key, if --signup is open. If an earlier request was interrupted, or its answer was lost, the " +
+			"same request with the same password gets another agent key. Only this answer has the key.",
+	},
+	{
+		"log-in", http.MethodPost, "/v1/sessions", public, http.StatusCreated, "Log in",
+		"Starts a session of an account, for 14 days. An account has at most 20; a further one ends the oldest. Only this answer has the secret.",
+	},
+	{"log-out", http.MethodDelete, "/v1/sessions/current", session, http.StatusNoContent, "Log out", "Ends the session of the request."},
 	{"get-team", http.MethodGet, teamPath, readOnly, http.StatusOK, "Get a team", "Returns the team."},
 	{"rename-team", http.MethodPatch, teamPath, owner, http.StatusOK, "Rename a team", "Changes the name of the team."},
 

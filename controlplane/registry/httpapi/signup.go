@@ -1,0 +1,209 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/directory"
+	"github.com/freshet-io/freshet/controlplane/registry"
+	"github.com/freshet-io/freshet/internal/accesskey"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// SignUpMode is the value of --signup.
+type SignUpMode string
+
+const (
+	SignUpClosed SignUpMode = "closed" // only operators create teams
+	SignUpOpen   SignUpMode = "open"   // anyone creates an account with a team
+)
+
+// SignUpModes are the values of --signup.
+func SignUpModes() []string { return []string{string(SignUpClosed), string(SignUpOpen)} }
+
+// signUpKey is the name of the agent key that sign-up answers.
+const signUpKey = "sign-up"
+
+// errClosed is returned for a sign-up without --signup open.
+var errClosed = errors.New("sign-up is closed: ask the operator of this control plane for a team")
+
+// SignedUp is a new account with its team, a cluster and an agent key.
+type SignedUp struct {
+	Account      string      `json:"account" doc:"ID of the account."`
+	Team         Team        `json:"team" doc:"The team. The account is its owner."`
+	Cluster      Cluster     `json:"cluster" doc:"The virtual cluster."`
+	AgentKey     NewAgentKey `json:"agent_key" doc:"Agent key of the cluster."`
+	ControlPlane string      `json:"control_plane" doc:"Host and port of a control plane, for the setting --control-plane of agents."`
+}
+
+type signedUpOutput struct{ Body SignedUp }
+
+// signUpBody is the body of a sign-up.
+type signUpBody struct {
+	Email    string `json:"email" minLength:"3" maxLength:"254" doc:"E-mail address of the account."`
+	Password string `json:"password" minLength:"10" maxLength:"256" doc:"Password of the account, at least 10 characters."`
+	Team     string `json:"team" minLength:"1" maxLength:"200" doc:"Name of the team, at most 200 bytes."`
+	Cluster  string `json:"cluster" minLength:"1" maxLength:"249" doc:"Name of the cluster: letters, digits, dots, underscores and hyphens."`
+}
+
+type signUpInput struct{ Body signUpBody }
+
+func (h *Handler) routeSignUp(r *router) { handle(h, r, "sign-up", h.signUp) }
+
+// signUp stores the records of a sign-up in one transaction, and then the Spec. If a request ended in between, or its answer was lost, the same request
+// with the same password gets another agent key.
+func (h *Handler) signUp(ctx context.Context, who *caller, in *signUpInput) (*signedUpOutput, error) {
+	if h.cfg.SignUp != SignUpOpen {
+		return nil, errClosed
+	}
+	if !id.ValidVirtualCluster(in.Body.Cluster) {
+		return nil, clusterNameFault("body.cluster")
+	}
+	if err := h.cfg.Registry.Attempt(ctx, "sign-ups from "+network(who.address)); err != nil {
+		return nil, err
+	}
+	a, err := h.cfg.Registry.AccountByEmail(ctx, in.Body.Email)
+	switch {
+	case errors.Is(err, registry.ErrNotFound):
+		return h.signUpAnew(ctx, who, in.Body)
+	case err != nil:
+		return nil, field(err, "body.email", emailRequirement)
+	}
+	return h.signUpAgain(ctx, who, a, in.Body)
+}
+
+func (h *Handler) signUpAnew(ctx context.Context, who *caller, in signUpBody) (*signedUpOutput, error) {
+	hash, err := h.passwords.Hash(in.Password)
+	if err != nil {
+		return nil, err
+	}
+	name, _, _ := strings.Cut(strings.TrimSpace(in.Email), "@")
+	n := registry.NewSignUp{
+		NewAccount: registry.NewAccount{Email: in.Email, Name: name, PasswordHash: hash}, Address: who.address,
+		Team: in.Team, ClusterID: id.NewCluster(), Cluster: in.Cluster, KeyName: signUpKey,
+	}
+	key, err := accesskey.New(accesskey.AgentPrefix, n.ClusterID)
+	if err != nil {
+		return nil, err
+	}
+	n.Key, n.KeyShown = accesskey.HashOf(key), key[:registry.MaxShownBytes]
+	a, err := h.cfg.Registry.SignUp(ctx, n)
+	if err != nil {
+		return nil, field(err, "body.team", nameRequirement)
+	}
+	if err := h.settle(ctx, n.ClusterID); err != nil {
+		return nil, err
+	}
+	return h.signedUp(ctx, a, n.ClusterID, NewAgentKey{
+		AgentKey: AgentKey{ID: n.Key.Digits(), Name: n.KeyName, Shown: n.KeyShown, Created: a.Created}, Key: key,
+	})
+}
+
+// signUpAgain creates an agent key of a cluster that an earlier request has created. For any other request with a known e-mail address it returns
+// registry.ErrTaken, whatever the password is.
+func (h *Handler) signUpAgain(ctx context.Context, who *caller, a *registry.Account, in signUpBody) (*signedUpOutput, error) {
+	if err := h.checkPassword(ctx, who, a.Email, a, in.Password); err != nil {
+		if errors.Is(err, errPassword) {
+			err = registry.ErrTaken
+		}
+		return nil, err
+	}
+	who = &caller{account: a.ID, role: registry.Owner, address: who.address}
+	for _, team := range a.Teams {
+		c, err := h.earlier(ctx, a, team, in)
+		if err != nil {
+			return nil, err
+		}
+		if c == nil {
+			continue
+		}
+		key, err := h.createAgentKey(ctx, who, c, signUpKey)
+		if err != nil {
+			return nil, err
+		}
+		return h.signedUp(ctx, a, c.ID, key)
+	}
+	return nil, registry.ErrTaken
+}
+
+// earlier returns the cluster of a sign-up in a team of the account, nil if the team has none.
+func (h *Handler) earlier(ctx context.Context, a *registry.Account, team string, in signUpBody) (*registry.Cluster, error) {
+	t, err := h.cfg.Registry.Team(ctx, team)
+	if err != nil || t.Name != in.Team {
+		return nil, ignoreNotFound(err)
+	}
+	m, err := h.cfg.Registry.Member(ctx, team, a.ID)
+	if err != nil || m.Role != registry.Owner {
+		return nil, ignoreNotFound(err)
+	}
+	all, err := h.cfg.Registry.Clusters(ctx, team)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range all.Records {
+		if c.Name == in.Cluster && c.State == directory.Active {
+			return c, nil
+		}
+	}
+	return nil, nil
+}
+
+func ignoreNotFound(err error) error {
+	if errors.Is(err, registry.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+func (h *Handler) signedUp(ctx context.Context, a *registry.Account, clusterID string, key NewAgentKey) (*signedUpOutput, error) {
+	c, err := h.cfg.Registry.Cluster(ctx, clusterID)
+	if err != nil {
+		return nil, err
+	}
+	t, err := h.team(ctx, c.Team)
+	if err != nil {
+		return nil, err
+	}
+	return &signedUpOutput{SignedUp{Account: a.ID, Team: t.Body, Cluster: showCluster(c), AgentKey: key, ControlPlane: h.cfg.ControlPlane}}, nil
+}
+
+// errPassword is returned for an unknown e-mail address or a wrong password.
+var errPassword = errors.New("the e-mail address or the password is wrong")
+
+// checkPassword returns errPassword unless a password is that of an account, which is nil for an unknown e-mail address. An unknown address takes the time of a
+// known one.
+//
+// An address from which the account has logged in before has pauses of its own. So attempts from elsewhere cannot lock the account out.
+// Errors: errPassword, registry.PausedError, password.ErrBusy.
+func (h *Handler) checkPassword(ctx context.Context, who *caller, email string, a *registry.Account, text string) error {
+	subjects := []string{"logins from " + network(who.address), "logins of " + email}
+	hash := ""
+	if a != nil {
+		hash = a.PasswordHash
+		if slices.Contains(a.Addresses, who.address) {
+			subjects = []string{"logins of " + email + " from " + who.address}
+		}
+	}
+	for _, subject := range subjects {
+		if err := h.cfg.Registry.Attempt(ctx, subject); err != nil {
+			return err
+		}
+	}
+	ok, err := h.passwords.Verify(hash, text)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return errPassword
+	}
+	for _, subject := range subjects {
+		if err := h.cfg.Registry.Forgive(ctx, subject); err != nil {
+			h.cfg.Logger.Warn("forgive attempts after a login", zap.String("account", a.ID), zap.Error(err))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/freshet-io/freshet/controlplane/directory"
+	"github.com/freshet-io/freshet/internal/accesskey"
+)
+
+// NewSignUp describes an account with its first team, cluster and agent key for SignUp.
+type NewSignUp struct {
+	NewAccount
+	Address   string // of the new account's user; "" if unknown
+	Team      string // name
+	ClusterID string
+	Cluster   string // name
+	KeyName   string
+	KeyShown  string // first characters of the agent key
+	Key       accesskey.Hash
+}
+
+// SignUp stores an account, its team, a cluster and an agent key in one transaction, so that no part exists without the others. After an error of
+// etcd, all of them or none may be stored. Errors: ErrInvalid, ErrTaken, etcd's.
+func (r *Registry) SignUp(ctx context.Context, n NewSignUp) (*Account, error) {
+	email, err := NormalizeEmail(n.Email)
+	if err != nil {
+		return nil, err
+	}
+	now := r.now()
+	t := &Team{ID: newID(), Name: n.Team, Created: now}
+	a := &Account{ID: newID(), Email: email, Name: n.Name, PasswordHash: n.PasswordHash, Created: now, Teams: []string{t.ID}}
+	if n.Address != "" {
+		a.Addresses = []string{n.Address}
+	}
+	c := &Cluster{ID: n.ClusterID, Team: t.ID, Name: n.Cluster, State: directory.Active, Created: now}
+	k := &AgentKey{Team: t.ID, Cluster: c.ID, SHA256: n.Key.Digits(), Shown: n.KeyShown, Name: n.KeyName, Created: now}
+	var audits []clientv3.Op
+	for _, made := range []change{
+		{action: "team.create", subject: t.ID},
+		{action: "cluster.create", subject: c.subject()},
+		{action: "agent-key.create", subject: n.Key.String() + " " + k.Name},
+	} {
+		ops, err := r.audit(t, Actor{Name: a.ID, Address: n.Address}, made)
+		if err != nil {
+			return nil, err
+		}
+		audits = append(audits, ops...)
+	}
+	m := &Member{Team: t.ID, Account: a.ID, Role: Owner, Created: now}
+	ops, err := r.puts(a, t, m, c, k)
+	if err != nil {
+		return nil, err
+	}
+	index := r.key(emailKind, a.Email)
+	done, err := r.commit(ctx, "sign up", []clientv3.Cmp{r.unchanged(a), r.unchanged(t), r.unchanged(c), absent(index)},
+		slices.Concat(ops, audits, []clientv3.Op{clientv3.OpPut(index, a.ID), clientv3.OpPut(r.nameKey(c), c.ID)}))
+	switch {
+	case err != nil:
+		return nil, err
+	case !done:
+		return nil, fmt.Errorf("e-mail %s: %w", a.Email, ErrTaken)
+	}
+	return r.Account(ctx, a.ID)
+}

@@ -1,0 +1,95 @@
+package registry
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+func newSignUp(email string) NewSignUp {
+	return NewSignUp{
+		NewAccount: NewAccount{Email: email, Name: "ada", PasswordHash: "$argon2id$"}, Address: "192.0.2.1",
+		Team: "team", ClusterID: id.NewCluster(), Cluster: "main", KeyName: "sign-up", KeyShown: "fsk_AAAAAAAA", Key: hash(email),
+	}
+}
+
+// TestSignUp: all records or none are stored, also if the answer of etcd is lost.
+func TestSignUp(t *testing.T) {
+	f := open(t)
+	ctx := t.Context()
+	for name, change := range map[string]func(*NewSignUp){
+		"e-mail":   func(n *NewSignUp) { n.Email = "ada" },
+		"team":     func(n *NewSignUp) { n.Team = "" },
+		"cluster":  func(n *NewSignUp) { n.Cluster = "a/b" },
+		"key name": func(n *NewSignUp) { n.KeyName = strings.Repeat("x", MaxNameBytes+1) },
+	} {
+		n := newSignUp("ada@example.com")
+		change(&n)
+		_, err := f.SignUp(ctx, n)
+		require.ErrorIs(t, err, ErrInvalid, name)
+	}
+	f.client.limit.Store(1)
+	f.client.txns.Store(1)
+	_, err := f.SignUp(ctx, newSignUp("ada@example.com"))
+	require.ErrorIs(t, err, errCut)
+	require.Empty(t, f.keys(t, "/p/"))
+
+	f.client.limit.Store(0)
+	f.client.deaf.Store(true)
+	_, err = f.SignUp(ctx, newSignUp(" Ada@example.com"))
+	require.ErrorIs(t, err, errCut)
+	f.client.deaf.Store(false)
+	_, err = f.second.SignUp(ctx, newSignUp("ada@example.com"))
+	require.ErrorIs(t, err, ErrTaken)
+
+	a, err := f.second.AccountByEmail(ctx, "ada@example.com")
+	require.NoError(t, err)
+	require.Equal(t, []string{"192.0.2.1"}, a.Addresses)
+	require.Len(t, a.Teams, 1)
+	m, err := f.second.Member(ctx, a.Teams[0], a.ID)
+	require.NoError(t, err)
+	require.Equal(t, Owner, m.Role)
+	clusters, err := f.second.Clusters(ctx, a.Teams[0])
+	require.NoError(t, err)
+	require.Len(t, clusters.Records, 1)
+	agentKeys, err := f.second.AgentKeys(ctx, clusters.Records[0])
+	require.NoError(t, err)
+	require.Len(t, agentKeys.Records, 1)
+	page, _, err := f.second.Audit(ctx, a.Teams[0], 0)
+	require.NoError(t, err)
+	require.Empty(t, page.Faults)
+	var actions []string
+	for _, e := range page.Records {
+		require.Equal(t, a.ID, e.Actor)
+		actions = append(actions, e.Action)
+	}
+	require.Equal(t, []string{"agent-key.create", "cluster.create", "team.create"}, actions)
+	require.Len(t, f.keys(t, "/p/"), 10, "account, e-mail, team, member, cluster, its name, agent key, three audit entries")
+}
+
+// TestSignUp_Race: one of many Registries that sign one e-mail address up at once succeeds, and the others leave nothing.
+func TestSignUp_Race(t *testing.T) {
+	f := open(t)
+	require.Equal(t, 1, f.race(t, 8, is(ErrTaken), func(r *Registry, _ int) error {
+		_, err := r.SignUp(t.Context(), newSignUp("ada@example.com"))
+		return err
+	}))
+	require.Len(t, f.keys(t, "/p/"), 10)
+}
+
+// TestSignUp_BoundsOfTheAccount: a team of a sign-up is one of the account's teams.
+func TestSignUp_BoundsOfTheAccount(t *testing.T) {
+	f := open(t)
+	a, err := f.SignUp(t.Context(), newSignUp("ada@example.com"))
+	require.NoError(t, err)
+	for range MaxTeams - 1 {
+		_, err = f.CreateTeam(t.Context(), by, "further", a.ID)
+		require.NoError(t, err)
+	}
+	_, err = f.CreateTeam(t.Context(), by, "beyond", a.ID)
+	require.True(t, bound("teams of an account")(err), errors.Unwrap(err))
+}
