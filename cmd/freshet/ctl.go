@@ -18,7 +18,7 @@ var roleNames = []string{"owner", "admin", "member", "read-only"}
 
 func newCtl(p program.Program) *cobra.Command {
 	cmd := program.Parent("ctl", "Manage teams, virtual clusters, agent keys and API tokens of a hosted control plane",
-		newCtlTeam(p), newCtlCluster(p), newCtlKey(p), newCtlMember(p), newCtlInvitation(p), newCtlToken(p), newCtlAudit(p))
+		newCtlSignUp(p), newCtlLogIn(p), newCtlTeam(p), newCtlCluster(p), newCtlKey(p), newCtlMember(p), newCtlInvitation(p), newCtlToken(p), newCtlAudit(p))
 	cmd.Long = "Manage teams, virtual clusters, agent keys and API tokens of a hosted control plane, by its HTTP API (--public-listen).\n\n" +
 		"An operator creates a team with an operator key. The command writes the team's id and the owner's API token as settings for the environment.\n" +
 		"All other commands take these. A secret is written once, to standard output alone."
@@ -39,6 +39,7 @@ type ctlCommand struct {
 	run        func(ctx context.Context, c ctl.Config, args []string, s cli.Streams) error
 	bind       func(f *pflag.FlagSet) // further flags, or nil
 	operator   bool                   // takes an operator key in place of a team and an API token
+	password   bool                   // takes a password in place of them
 }
 
 // command returns the command with the flags of all of them.
@@ -52,9 +53,13 @@ func (d ctlCommand) command(p program.Program) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.URL, "url", "", "URL of --public-listen of a control plane, such as https://cp.example.com:8443")
-	if d.operator {
+	switch {
+	case d.password:
+		f.StringVar(&c.Password, "password", "", "password of the account; better given in the environment, or in --password-file")
+		f.StringVar(&c.PasswordFile, "password-file", "", "file with the password of the account, in place of --password")
+	case d.operator:
 		f.StringVar(&c.OperatorKey, "operator-key", "", "an operator key of the control plane that begins with fso_; better given in the environment")
-	} else {
+	default:
 		f.StringVar(&c.Team, "team", "", "id of the team")
 		f.StringVar(&c.Token, "token", "", "API token of the team; better given in the environment, or in --token-file")
 		f.StringVar(&c.TokenFile, "token-file", "", "file with an API token of the team, in place of --token")
@@ -67,6 +72,34 @@ func (d ctlCommand) command(p program.Program) *cobra.Command {
 	}
 	config.SetGroups(f, connection)
 	return cmd
+}
+
+func newCtlSignUp(p program.Program) *cobra.Command {
+	return ctlCommand{
+		use: "signup EMAIL TEAM CLUSTER", short: "Create an account with a team, a virtual cluster and an agent key", args: 3,
+		takes: "one e-mail address, the name of one team and of one cluster", password: true,
+		example: "  FRESHET_PASSWORD=... freshet ctl signup ada@example.com orders main > agent.env",
+		run: func(ctx context.Context, c ctl.Config, args []string, s cli.Streams) error {
+			return ctl.SignUp(ctx, c, args[0], args[1], args[2], s)
+		},
+	}.command(p)
+}
+
+func newCtlLogIn(p program.Program) *cobra.Command {
+	var team string
+	expires := 24 * time.Hour
+	return ctlCommand{
+		use: "login EMAIL", short: "Create an API token with your role by a password", args: 1, takes: "one e-mail address", password: true,
+		example: "  FRESHET_PASSWORD=... freshet ctl login ada@example.com > team.env",
+		bind: func(f *pflag.FlagSet) {
+			f.StringVar(&team, "team", "", "id of the team; not needed if the account has one team")
+			f.DurationVar(&expires, "expires", expires, "time after which the token is invalid, at most 366 days")
+		},
+		run: func(ctx context.Context, c ctl.Config, args []string, s cli.Streams) error {
+			c.Team = team
+			return ctl.LogIn(ctx, c, args[0], expires, s)
+		},
+	}.command(p)
 }
 
 func newCtlTeam(p program.Program) *cobra.Command {

@@ -61,8 +61,8 @@ func (l *log) field(name string) string {
 	return ""
 }
 
-// startHosted runs a control plane until the test ends.
-func startHosted(t *testing.T, operatorKey string) *hosted {
+// startHosted runs a control plane with further arguments until the test ends.
+func startHosted(t *testing.T, operatorKey string, args ...string) *hosted {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts etcd")
@@ -82,11 +82,11 @@ func startHosted(t *testing.T, operatorKey string) *hosted {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan int, 1)
 	go func() {
-		ended <- p.Run(ctx, []string{
+		ended <- p.Run(ctx, append([]string{
 			"controlplane", "--etcd", socket.Addr().String(), "--bucket", "file://" + t.TempDir(), "--grpc-listen", "127.0.0.1:0",
 			"--http-listen", "none", "--replica-id", "r1", "--log-format", "json",
 			"--public-listen", "127.0.0.1:0", "--public-tls-cert", files.Cert, "--public-tls-key", files.Key,
-		})
+		}, args...))
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -124,15 +124,7 @@ func TestCtl(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, errs)
 
-	heard := welcomes(make(chan *api.Welcome, 8))
-	agent, err := client.New(client.Config{Replicas: []string{h.grpc}, AgentKey: key, Endpoints: []*api.Endpoint{{Host: "a", Port: 1}}, Handler: heard})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- agent.Run(ctx) }()
-	require.Equal(t, clusterID, (<-heard).ClusterId)
-	cancel()
-	require.NoError(t, <-ended)
+	require.Equal(t, clusterID, welcome(t, h.grpc, key))
 
 	out, _ = h.ctl(t, program.ExitOK, "key", "list", clusterID, "-o", "json")
 	var listed []struct{ ID, Name, Shown string }
@@ -189,6 +181,68 @@ func TestCtl(t *testing.T) {
 	require.Regexp(t, `(?m)^20\S+ +team\.create +\S{22} +operator key [0-9a-f]{8} +127\.0\.0\.1$`, out)
 }
 
+// welcome runs an agent with a key until a control plane welcomes it, and returns the cluster.
+func welcome(t *testing.T, address, key string) string {
+	t.Helper()
+	heard := welcomes(make(chan *api.Welcome, 8))
+	agent, err := client.New(client.Config{Replicas: []string{address}, AgentKey: key, Endpoints: []*api.Endpoint{{Host: "a", Port: 1}}, Handler: heard})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- agent.Run(ctx) }()
+	clusterID := (<-heard).ClusterId
+	cancel()
+	require.NoError(t, <-ended)
+	return clusterID
+}
+
+// TestCtl_SignUp goes from an empty registry to an agent that is welcome, without an operator. The owner then logs in.
+func TestCtl_SignUp(t *testing.T) {
+	h := startHosted(t, "operator", "--signup", "open")
+	first := h.environ
+	h.environ = append(first, "FRESHET_PASSWORD=correct horse")
+	began := time.Now()
+	out, errs := h.ctl(t, program.ExitOK, "signup", "ada@example.com", "orders", "main")
+	require.Empty(t, errs)
+	settings := map[string]string{}
+	for line := range strings.Lines(out) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		settings[name] = value
+	}
+	require.Equal(t, h.grpc, settings["FRESHET_CONTROL_PLANE"])
+	clusterID, err := accesskey.ClusterOf(accesskey.AgentPrefix, settings["FRESHET_AGENT_KEY"])
+	require.NoError(t, err)
+	require.Equal(t, clusterID, welcome(t, settings["FRESHET_CONTROL_PLANE"], settings["FRESHET_AGENT_KEY"]))
+	t.Logf("an agent was welcome %v after the sign-up began", time.Since(began))
+
+	out, errs = h.ctl(t, program.ExitOK, "login", "ada@example.com")
+	require.Regexp(t, `^FRESHET_TEAM=`+settings["FRESHET_TEAM"]+`\nFRESHET_TOKEN=fst_\w+$`, out)
+	require.Empty(t, errs)
+	_, errs = h.ctl(t, program.ExitUsage, "login", "ada@example.com", "--team", "none")
+	require.Contains(t, errs, `the account has the teams `+settings["FRESHET_TEAM"]+" (orders)")
+	h.environ = append(first, strings.Split(out, "\n")...)
+	out, _ = h.ctl(t, program.ExitOK, "cluster", "list")
+	require.Contains(t, out, clusterID)
+	out, _ = h.ctl(t, program.ExitOK, "token", "list", "-o", "json")
+	require.Regexp(t, `"name": "freshet ctl login",\s+"role": "owner"`, out)
+
+	_, errs = h.ctl(t, program.ExitFailed, "login", "ada@example.com", "--password", "wrong horse")
+	require.Contains(t, errs, "the e-mail address or the password is wrong")
+	_, errs = h.ctl(t, program.ExitFailed, "signup", "ada@example.com", "orders", "main", "--password", "wrong horse")
+	require.Contains(t, errs, "already taken")
+	_, errs = h.ctl(t, program.ExitFailed, "signup", "bob@example.com", "orders", "main", "--password", "short")
+	require.Contains(t, errs, "body.password: ")
+	_, errs = h.ctl(t, program.ExitUsage, "login", "ada@example.com")
+	require.Contains(t, errs, "want --url, and --password or --password-file")
+}
+
+// TestControlPlane_SignUpClosed: without --signup, sign-up is refused.
+func TestControlPlane_SignUpClosed(t *testing.T) {
+	h := startHosted(t, "operator")
+	_, errs := h.ctl(t, program.ExitFailed, "signup", "ada@example.com", "orders", "main", "--password", "correct horse")
+	require.Contains(t, errs, "sign-up is closed")
+}
+
 // welcomes has the welcomes of an agent.
 type welcomes chan *api.Welcome
 
@@ -205,6 +259,9 @@ func TestControlPlane_PublicListenNeedsACertificate(t *testing.T) {
 		"--public-listen has no certificate: set --public-tls-cert and --public-tls-key": {"--public-listen", "127.0.0.1:0"},
 		"TLS of --public-listen: TLS needs a certificate and its key":                    {"--public-listen", "127.0.0.1:0", "--public-tls-cert", "x.pem"},
 		"TLS of --public-listen: read certificate: open none.pem":                        {"--public-listen", "127.0.0.1:0", "--public-tls-cert", "none.pem", "--public-tls-key", "none.pem"},
+		"--signup open without --public-listen":                                          {"--signup", "open"},
+		`--trusted-proxies "10.0.0.1/8" is no network`:                                   {"--trusted-proxies", "10.0.0.0/8,10.0.0.1/8"},
+		`--trusted-proxies "proxy" is no network`:                                        {"--trusted-proxies", "proxy"},
 		"--virtual-cluster is needed":                                                    nil,
 	} {
 		code, _, errs := command(t, nil, append(common, args...)...)

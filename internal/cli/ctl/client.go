@@ -22,13 +22,15 @@ import (
 
 // Config has the address of the HTTP API, and the caller's team and secret.
 type Config struct {
-	URL         string
-	Team        string // ID
-	Token       string // API token
-	TokenFile   string // file of Token
-	OperatorKey string // for CreateTeam; of several with commas, the first
-	CA          string // PEM file or text of certificates to trust; "" means the system's
-	Timeout     time.Duration
+	URL          string
+	Team         string // ID
+	Token        string // API token
+	TokenFile    string // file of Token
+	OperatorKey  string // for CreateTeam; of several with commas, the first
+	Password     string // for SignUp and LogIn
+	PasswordFile string // file of Password
+	CA           string // PEM file or text of certificates to trust; "" means the system's
+	Timeout      time.Duration
 }
 
 // ApplyDefaults sets fields that are zero to their defaults.
@@ -40,8 +42,8 @@ func (c *Config) ApplyDefaults() {
 
 // Bounds of what a client reads, in bytes.
 const (
-	maxTokenFile = 4 << 10
-	maxAnswer    = 4 << 20
+	maxSecretFile = 4 << 10
+	maxAnswer     = 4 << 20
 )
 
 func usagef(format string, args ...any) error {
@@ -53,7 +55,9 @@ type api struct {
 	http   *http.Client
 	base   string // without a slash at the end
 	team   string // path of the team
-	secret string
+	secret string // API token or operator key, "" without one
+	// session is the secret of a session, in place of secret.
+	session string
 }
 
 // tenant returns the API with the team's token.
@@ -67,8 +71,11 @@ func (c *Config) tenant() (*api, error) {
 	token := c.Token
 	if c.TokenFile != "" {
 		var err error
-		if token, err = readToken(c.TokenFile); err != nil {
+		if token, err = readLine("--token-file", c.TokenFile); err != nil {
 			return nil, err
+		}
+		if strings.ContainsAny(token, " \t") {
+			return nil, fmt.Errorf("--token-file %s: want one API token", c.TokenFile)
 		}
 	}
 	a, err := c.api(token)
@@ -107,21 +114,41 @@ func (c *Config) api(secret string) (*api, error) {
 	}, nil
 }
 
-func readToken(path string) (string, error) {
+// account returns the API for an account without a team, and the account's password.
+func (c *Config) account() (a *api, password string, err error) {
+	switch {
+	case c.URL == "" || c.Password == "" && c.PasswordFile == "":
+		return nil, "", usagef("want --url, and --password or --password-file")
+	case c.Password != "" && c.PasswordFile != "":
+		return nil, "", usagef("--password and --password-file exclude each other")
+	case c.PasswordFile != "":
+		password, err = readLine("--password-file", c.PasswordFile)
+	default:
+		password = c.Password
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	a, err = c.api("")
+	return a, password, err
+}
+
+// readLine returns the only line of a file.
+func readLine(flag, path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
+		return "", fmt.Errorf("%s: %w", flag, err)
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile))
+	text, err := io.ReadAll(io.LimitReader(f, maxSecretFile))
 	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
+		return "", fmt.Errorf("%s: %w", flag, err)
 	}
-	token := strings.TrimSpace(string(text))
-	if token == "" || strings.ContainsAny(token, " \r\n\t") {
-		return "", fmt.Errorf("--token-file %s: want one API token", path)
+	line := strings.TrimSpace(string(text))
+	if line == "" || strings.ContainsAny(line, "\r\n") {
+		return "", fmt.Errorf("%s %s: want one line", flag, path)
 	}
-	return token, nil
+	return line, nil
 }
 
 // call makes a request and decodes the answer into an object, unless into is nil.
@@ -138,7 +165,13 @@ func (a *api) call(ctx context.Context, method, path string, body, into any) err
 	if err != nil {
 		return usagef("--url: %v", err)
 	}
-	request.Header.Set("Authorization", "Bearer "+a.secret)
+	if a.secret != "" {
+		request.Header.Set("Authorization", "Bearer "+a.secret)
+	}
+	if a.session != "" {
+		request.AddCookie(&http.Cookie{Name: httpapi.SessionCookie, Value: a.session})
+		request.Header.Set("Origin", a.base)
+	}
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}

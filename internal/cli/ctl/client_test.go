@@ -39,6 +39,8 @@ func TestConfig_Faults(t *testing.T) {
 	dir := t.TempDir()
 	empty, two := filepath.Join(dir, "empty"), filepath.Join(dir, "two")
 	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
+	spaced := filepath.Join(dir, "spaced")
+	require.NoError(t, os.WriteFile(spaced, []byte("a b\n"), 0o600))
 	require.NoError(t, os.WriteFile(two, []byte("a\nb\n"), 0o600))
 	for _, c := range []struct {
 		config Config
@@ -52,8 +54,9 @@ func TestConfig_Faults(t *testing.T) {
 		{Config{URL: "a:1", Team: "t", Token: "x"}, `--url "a:1": want https://, host and port`, true},
 		{Config{URL: "https://a:1", Team: "t", Token: "x", CA: "none.pem"}, "--tls-ca: ", true},
 		{Config{URL: "https://a:1", Team: "t", TokenFile: filepath.Join(dir, "none")}, "--token-file: open ", false},
-		{Config{URL: "https://a:1", Team: "t", TokenFile: empty}, "want one API token", false},
-		{Config{URL: "https://a:1", Team: "t", TokenFile: two}, "want one API token", false},
+		{Config{URL: "https://a:1", Team: "t", TokenFile: spaced}, "want one API token", false},
+		{Config{URL: "https://a:1", Team: "t", TokenFile: empty}, "want one line", false},
+		{Config{URL: "https://a:1", Team: "t", TokenFile: two}, "want one line", false},
 	} {
 		s, _, _ := streams()
 		err := GetTeam(t.Context(), c.config, s)
