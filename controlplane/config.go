@@ -76,7 +76,7 @@ type Config struct {
 	// PublicListen is the address of the HTTP API for tenants (package registry/httpapi); "" turns it off. It needs PublicTLS.
 	PublicListen string
 	PublicTLS    *tls.Config
-	// SignUp is whether anyone creates accounts at PublicListen; default closed.
+	// SignUp is the value of --signup for PublicListen; default closed.
 	SignUp httpapi.SignUpMode
 	// TrustedProxies are the networks of proxies before PublicListen whose X-Forwarded-For counts.
 	TrustedProxies []netip.Prefix

@@ -102,7 +102,7 @@ func newControlPlane(p program.Program) *cobra.Command {
 	f.StringVar(&s.PublicListen, "public-listen", "", "address of the HTTP API for tenants, over TLS: teams, virtual clusters, agent keys and API tokens; if not given, it is not served")
 	f.StringVar(&s.publicTLS.Cert, "public-tls-cert", "", "PEM file or text of the certificate of --public-listen")
 	f.StringVar(&s.publicTLS.Key, "public-tls-key", "", "PEM file or text of the key of --public-tls-cert")
-	f.Var(config.Choice((*string)(&s.SignUp), httpapi.SignUpModes()...), "signup", "who creates accounts at --public-listen: with closed, operators alone; with open, anyone gets an account with a team, a virtual cluster and an agent key")
+	f.Var(config.Choice((*string)(&s.SignUp), httpapi.SignUpModes()...), "signup", "who creates accounts at --public-listen: with closed, operators alone; with invite-only, also invitations into a team; with open, anyone gets an account with a team, a virtual cluster and an agent key")
 	f.Var(config.List(&s.trustedProxies), "trusted-proxies", "networks of proxies before --public-listen, such as 10.0.0.0/8; X-Forwarded-For counts from these alone")
 	f.StringVar(&s.tls.Cert, "tls-cert", "", "PEM file or text of the certificate for agents; turns TLS on")
 	f.StringVar(&s.tls.Key, "tls-key", "", "PEM file or text of the key of --tls-cert")
@@ -250,8 +250,8 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 	if s.PublicTLS != nil && s.PublicListen == "" {
 		faults = append(faults, errors.New("--public-tls-cert without --public-listen: set --public-listen, or remove it"))
 	}
-	if s.SignUp == httpapi.SignUpOpen && s.PublicListen == "" {
-		faults = append(faults, errors.New("--signup open without --public-listen: set --public-listen, or remove it"))
+	if s.SignUp != httpapi.SignUpClosed && s.PublicListen == "" {
+		faults = append(faults, fmt.Errorf("--signup %s without --public-listen: set --public-listen, or remove it", s.SignUp))
 	}
 	for _, network := range s.trustedProxies {
 		prefix, err := netip.ParsePrefix(network)

@@ -240,7 +240,7 @@ func TestCtl_SignUp(t *testing.T) {
 func TestControlPlane_SignUpClosed(t *testing.T) {
 	h := startHosted(t, "operator")
 	_, errs := h.ctl(t, program.ExitFailed, "signup", "ada@example.com", "orders", "main", "--password", "correct horse")
-	require.Contains(t, errs, "sign-up is closed")
+	require.Contains(t, errs, "this sign-up is closed")
 }
 
 // welcomes has the welcomes of an agent.

@@ -66,3 +66,41 @@ func (r *Registry) SignUp(ctx context.Context, n NewSignUp) (*Account, error) {
 	}
 	return r.Account(ctx, a.ID)
 }
+
+// SignUpInvited stores an account that is a member of a team, in place of its invitation. Errors: those of Invitation and Team, ErrOtherEmail,
+// ErrInvalid, ErrTaken, ErrDeleting, ErrConflict.
+func (r *Registry) SignUpInvited(ctx context.Context, n NewAccount, address, teamID string, secret accesskey.Hash) (*Account, error) {
+	email, err := NormalizeEmail(n.Email)
+	if err != nil {
+		return nil, err
+	}
+	accountID := newID()
+	err = r.inTeam(ctx, Actor{Name: accountID, Address: address}, teamID, func(*Team) (change, error) {
+		i, err := r.Invitation(ctx, teamID, secret)
+		if err != nil {
+			return change{}, err
+		}
+		if i.Email != email {
+			return change{}, ErrOtherEmail
+		}
+		index := r.key(emailKind, email)
+		if err := r.free(ctx, index, "e-mail "+email); err != nil {
+			return change{}, err
+		}
+		now := r.now()
+		a := &Account{ID: accountID, Email: email, Name: n.Name, PasswordHash: n.PasswordHash, Created: now, Teams: []string{teamID}}
+		if address != "" {
+			a.Addresses = []string{address}
+		}
+		m := &Member{Team: teamID, Account: accountID, Role: i.Role, Created: now}
+		ops, err := r.puts(a, m)
+		return change{
+			action: "member.add", subject: accountID, cmps: []clientv3.Cmp{r.unchanged(a), r.unchanged(m), r.unchanged(i), absent(index)},
+			ops: append(ops, r.remove(i), clientv3.OpPut(index, accountID)),
+		}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r.Account(ctx, accountID)
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -92,4 +93,42 @@ func TestSignUp_BoundsOfTheAccount(t *testing.T) {
 	}
 	_, err = f.CreateTeam(t.Context(), by, "beyond", a.ID)
 	require.True(t, bound("teams of an account")(err), errors.Unwrap(err))
+}
+
+// TestSignUpInvited: an account and its membership are stored together, or the invitation stays.
+func TestSignUpInvited(t *testing.T) {
+	f := open(t)
+	ctx := t.Context()
+	team, _ := f.team(t, "owner")
+	require.NoError(t, f.Invite(ctx, by, team.ID, "ada@example.com", Admin, hash("invitation"), start.Add(time.Hour)))
+	n := NewAccount{Email: "Ada@example.com", Name: "ada", PasswordHash: "$argon2id$"}
+	join := func(n NewAccount, secret string) error {
+		_, err := f.SignUpInvited(ctx, n, "192.0.2.1", team.ID, hash(secret))
+		return err
+	}
+	before := f.keys(t, "/p/")
+	require.ErrorIs(t, join(n, "another"), ErrNotFound)
+	require.ErrorIs(t, join(NewAccount{Email: "bob@example.com", Name: "bob"}, "invitation"), ErrOtherEmail)
+	require.ErrorIs(t, join(NewAccount{Email: "ada@example.com"}, "invitation"), ErrInvalid)
+	f.client.limit.Store(1)
+	f.client.txns.Store(1)
+	require.ErrorIs(t, join(n, "invitation"), errCut)
+	f.client.limit.Store(0)
+	require.Equal(t, before, f.keys(t, "/p/"))
+
+	require.Equal(t, 1, f.race(t, 8, func(err error) bool { return errors.Is(err, ErrTaken) || errors.Is(err, ErrNotFound) }, func(r *Registry, _ int) error {
+		_, err := r.SignUpInvited(ctx, n, "192.0.2.1", team.ID, hash("invitation"))
+		return err
+	}))
+	a, err := f.second.AccountByEmail(ctx, "ada@example.com")
+	require.NoError(t, err)
+	require.Equal(t, []string{team.ID}, a.Teams)
+	m, err := f.second.Member(ctx, team.ID, a.ID)
+	require.NoError(t, err)
+	require.Equal(t, Admin, m.Role)
+	require.Empty(t, f.keys(t, "/invitations/"))
+	require.Len(t, f.keys(t, "/p/"), len(before)+3, "account, e-mail, member and audit entry, without the invitation")
+
+	require.NoError(t, f.Invite(ctx, by, team.ID, "ada@example.com", Owner, hash("second"), start.Add(time.Hour)))
+	require.ErrorIs(t, join(n, "second"), ErrTaken, "an account with this address accepts by a session")
 }

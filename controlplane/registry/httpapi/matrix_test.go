@@ -94,6 +94,12 @@ var samples = map[string]sample{
 		f.calm(t)
 		return "", `{"email":"` + name("new") + `@example.com","password":"` + rightPassword + `","team":"team","cluster":"main"}`
 	},
+	"sign-up-invited": func(t *testing.T, f *fixture, _ *person) (string, string) {
+		t.Helper()
+		secret, email := name("secret"), name("invited")+"@example.com"
+		require.NoError(t, f.reg.Invite(t.Context(), by, f.team, email, registry.ReadOnly, accesskey.HashOf(secret), start.Add(time.Hour)))
+		return "/invitations/signup", `{"email":"` + email + `","password":"` + rightPassword + `","secret":"` + secret + `"}`
+	},
 	"log-in": func(t *testing.T, f *fixture, who *person) (string, string) {
 		t.Helper()
 		f.calm(t)

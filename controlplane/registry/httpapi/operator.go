@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/freshet-io/freshet/controlplane/registry"
@@ -54,14 +53,13 @@ func (h *Handler) createTeam(ctx context.Context, who *caller, in *createTeamInp
 	return &ownedTeamOutput{OwnedTeam{Team: t.Body, Owner: a.ID, Token: token}}, nil
 }
 
-// accountOf returns the account of an e-mail address. A new one has the part before the @ as its name.
+// accountOf returns the account of an e-mail address.
 func (h *Handler) accountOf(ctx context.Context, email string) (*registry.Account, error) {
 	a, err := h.cfg.Registry.AccountByEmail(ctx, email)
 	if !errors.Is(err, registry.ErrNotFound) {
 		return a, err
 	}
-	name, _, _ := strings.Cut(strings.TrimSpace(email), "@")
-	return h.cfg.Registry.CreateAccount(ctx, registry.NewAccount{Email: email, Name: name})
+	return h.cfg.Registry.CreateAccount(ctx, registry.NewAccount{Email: email, Name: nameOf(email)})
 }
 
 // storeToken stores a new API token and returns it.

@@ -78,6 +78,10 @@ var routes = []route{
 			"same request with the same password gets another agent key. Only this answer has the key.",
 	},
 	{
+		"sign-up-invited", http.MethodPost, teamPath + "/invitations/signup", public, http.StatusCreated, "Sign up by an invitation",
+		"Creates the account of an invitation as a member of the team, if --signup is invite-only or open. An account that exists accepts the invitation by a session.",
+	},
+	{
 		"log-in", http.MethodPost, "/v1/sessions", public, http.StatusCreated, "Log in",
 		"Starts a session of an account, for 14 days. An account has at most 20; a further one ends the oldest. Only this answer has the secret.",
 	},

@@ -18,18 +18,21 @@ import (
 type SignUpMode string
 
 const (
-	SignUpClosed SignUpMode = "closed" // only operators create teams
-	SignUpOpen   SignUpMode = "open"   // anyone creates an account with a team
+	SignUpClosed  SignUpMode = "closed"      // operators alone create accounts
+	SignUpInvited SignUpMode = "invite-only" // an invitation into a team creates an account too
+	SignUpOpen    SignUpMode = "open"        // anyone creates an account with a team
 )
 
 // SignUpModes are the values of --signup.
-func SignUpModes() []string { return []string{string(SignUpClosed), string(SignUpOpen)} }
+func SignUpModes() []string {
+	return []string{string(SignUpClosed), string(SignUpInvited), string(SignUpOpen)}
+}
 
 // signUpKey is the name of the agent key that sign-up answers.
 const signUpKey = "sign-up"
 
-// errClosed is returned for a sign-up without --signup open.
-var errClosed = errors.New("sign-up is closed: ask the operator of this control plane for a team")
+// errClosed is returned for a sign-up that --signup does not allow.
+var errClosed = errors.New("this sign-up is closed: ask the operator of this control plane for a team")
 
 // SignedUp is a new account with its team, a cluster and an agent key.
 type SignedUp struct {
@@ -52,7 +55,52 @@ type signUpBody struct {
 
 type signUpInput struct{ Body signUpBody }
 
-func (h *Handler) routeSignUp(r *router) { handle(h, r, "sign-up", h.signUp) }
+type signUpInvitedInput struct {
+	TeamInput
+	Body struct {
+		Email    string `json:"email" minLength:"3" maxLength:"254" doc:"E-mail address of the account, which is the invited one."`
+		Password string `json:"password" minLength:"10" maxLength:"256" doc:"Password of the account, at least 10 characters."`
+		Secret   string `json:"secret" minLength:"1" maxLength:"64" doc:"Secret of the invitation."`
+	}
+}
+
+type memberTeamOutput struct{ Body MemberTeam }
+
+func (h *Handler) routeSignUp(r *router) {
+	handle(h, r, "sign-up", h.signUp)
+	handle(h, r, "sign-up-invited", h.signUpInvited)
+}
+
+// signUpInvited stores an account in place of an invitation. If the answer was lost, the account can log in.
+func (h *Handler) signUpInvited(ctx context.Context, who *caller, in *signUpInvitedInput) (*memberTeamOutput, error) {
+	if h.cfg.SignUp != SignUpInvited && h.cfg.SignUp != SignUpOpen {
+		return nil, errClosed
+	}
+	secret := accesskey.HashOf(in.Body.Secret)
+	if _, err := h.cfg.Registry.Invitation(ctx, in.Team, secret); err != nil { // before the cost of a hash
+		return nil, err
+	}
+	hash, err := h.passwords.Hash(in.Body.Password)
+	if err != nil {
+		return nil, err
+	}
+	n := registry.NewAccount{Email: in.Body.Email, Name: nameOf(in.Body.Email), PasswordHash: hash}
+	a, err := h.cfg.Registry.SignUpInvited(ctx, n, who.address, in.Team, secret)
+	if err != nil {
+		return nil, field(err, "body.email", emailRequirement)
+	}
+	t, err := h.memberTeam(ctx, in.Team, a.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &memberTeamOutput{t}, nil
+}
+
+// nameOf returns the name of a new account: the part of its e-mail address before the @.
+func nameOf(email string) string {
+	name, _, _ := strings.Cut(strings.TrimSpace(email), "@")
+	return name
+}
 
 // signUp stores the records of a sign-up in one transaction, and then the Spec. If a request ended in between, or its answer was lost, the same request
 // with the same password gets another agent key.
@@ -81,9 +129,8 @@ func (h *Handler) signUpAnew(ctx context.Context, who *caller, in signUpBody) (*
 	if err != nil {
 		return nil, err
 	}
-	name, _, _ := strings.Cut(strings.TrimSpace(in.Email), "@")
 	n := registry.NewSignUp{
-		NewAccount: registry.NewAccount{Email: in.Email, Name: name, PasswordHash: hash}, Address: who.address,
+		NewAccount: registry.NewAccount{Email: in.Email, Name: nameOf(in.Email), PasswordHash: hash}, Address: who.address,
 		Team: in.Team, ClusterID: id.NewCluster(), Cluster: in.Cluster, KeyName: signUpKey,
 	}
 	key, err := accesskey.New(accesskey.AgentPrefix, n.ClusterID)

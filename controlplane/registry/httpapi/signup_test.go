@@ -149,10 +149,32 @@ func TestSignUp_Closed(t *testing.T) {
 	for _, mode := range []SignUpMode{"", SignUpClosed} {
 		f.handlers[0].cfg.SignUp = mode
 		a := f.post(t, 0, "/v1/signup", signUpBodyOf("ada@example.com", rightPassword, "data", "main"), http.StatusForbidden)
-		require.Contains(t, a.text, "sign-up is closed")
+		require.Contains(t, a.text, "this sign-up is closed")
 	}
 	_, err := f.reg.AccountByEmail(t.Context(), "ada@example.com")
 	require.ErrorIs(t, err, registry.ErrNotFound)
+}
+
+// TestSignUpInvited: an invitation creates one account of its e-mail address, in the modes that allow it.
+func TestSignUpInvited(t *testing.T) {
+	f := open(t)
+	a := f.as(t, registry.Admin, http.MethodPost, "/invitations", `{"email":"ada@example.com","role":"member"}`, http.StatusCreated)
+	secret := a.body(t)["secret"].(string)
+	path := "/v1/teams/" + f.team + "/invitations/signup"
+	body := func(email, secret string) string {
+		return `{"email":"` + email + `","password":"` + rightPassword + `","secret":"` + secret + `"}`
+	}
+	f.handlers[0].cfg.SignUp = SignUpClosed
+	f.post(t, 0, path, body("ada@example.com", secret), http.StatusForbidden)
+	f.handlers[0].cfg.SignUp = SignUpInvited
+	f.post(t, 0, "/v1/signup", signUpBodyOf("bob@example.com", rightPassword, "data", "main"), http.StatusForbidden)
+	f.post(t, 0, path, body("ada@example.com", "unknown"), http.StatusNotFound)
+	f.post(t, 0, path, body("bob@example.com", secret), http.StatusForbidden)
+	require.Contains(t, f.post(t, 0, path, body("bob", secret), http.StatusUnprocessableEntity).text, `"location":"body.email"`)
+	made := f.post(t, 0, path, body("Ada@example.com", secret), http.StatusCreated).body(t)
+	require.Equal(t, []any{f.team, "member"}, []any{made["id"], made["role"]})
+	f.post(t, 0, path, body("ada@example.com", secret), http.StatusNotFound)
+	require.Equal(t, http.StatusCreated, f.logInFrom(t, 1, "ada@example.com", rightPassword, "192.0.2.9").status)
 }
 
 // TestSignUp_Errors: faults name the field and never repeat the password.
