@@ -30,6 +30,8 @@ const (
 	MaxAgentKeys = 100
 	// MaxTokens bounds the API tokens of a team.
 	MaxTokens = 100
+	// MaxAccounts bounds the accounts up to which sign-ups create further ones. Sign-ups at once can exceed it by their number.
+	MaxAccounts = 10_000
 	// MaxTeams bounds the teams of an account.
 	MaxTeams = 20
 	// MaxSessions bounds the sessions of an account. A further session ends the oldest one.

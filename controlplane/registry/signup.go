@@ -24,10 +24,13 @@ type NewSignUp struct {
 }
 
 // SignUp stores an account, its team, a cluster and an agent key in one transaction, so that no part exists without the others. After an error of
-// etcd, all of them or none may be stored. Errors: ErrInvalid, ErrTaken, etcd's.
+// etcd, all of them or none may be stored. Errors: ErrInvalid, ErrTaken, BoundError, etcd's.
 func (r *Registry) SignUp(ctx context.Context, n NewSignUp) (*Account, error) {
 	email, err := NormalizeEmail(n.Email)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.accountRoom(ctx); err != nil {
 		return nil, err
 	}
 	now := r.now()
@@ -67,11 +70,23 @@ func (r *Registry) SignUp(ctx context.Context, n NewSignUp) (*Account, error) {
 	return r.Account(ctx, a.ID)
 }
 
+// accountRoom returns a BoundError if there are MaxAccounts accounts.
+func (r *Registry) accountRoom(ctx context.Context) error {
+	have, err := r.count(ctx, accountKind)
+	if err == nil && have >= MaxAccounts {
+		err = &BoundError{Bound: "accounts", Limit: MaxAccounts}
+	}
+	return err
+}
+
 // SignUpInvited stores an account that is a member of a team, in place of its invitation. Errors: those of Invitation and Team, ErrOtherEmail,
-// ErrInvalid, ErrTaken, ErrDeleting, ErrConflict.
+// ErrInvalid, ErrTaken, BoundError, ErrDeleting, ErrConflict.
 func (r *Registry) SignUpInvited(ctx context.Context, n NewAccount, address, teamID string, secret accesskey.Hash) (*Account, error) {
 	email, err := NormalizeEmail(n.Email)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.accountRoom(ctx); err != nil {
 		return nil, err
 	}
 	accountID := newID()

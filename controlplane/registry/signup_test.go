@@ -2,11 +2,13 @@ package registry
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -131,4 +133,33 @@ func TestSignUpInvited(t *testing.T) {
 
 	require.NoError(t, f.Invite(ctx, by, team.ID, "ada@example.com", Owner, hash("second"), start.Add(time.Hour)))
 	require.ErrorIs(t, join(n, "second"), ErrTaken, "an account with this address accepts by a session")
+}
+
+// TestSignUp_Accounts has MaxAccounts accounts, and then one less.
+func TestSignUp_Accounts(t *testing.T) {
+	f := open(t)
+	ctx := t.Context()
+	team, _ := f.team(t, "owner")
+	require.NoError(t, f.Invite(ctx, by, team.ID, "bob@example.com", Admin, hash("invitation"), start.Add(time.Hour)))
+	var last string
+	for filler := range slices.Chunk(make([]struct{}, MaxAccounts-1), 100) {
+		var ops []clientv3.Op
+		for range filler {
+			last = f.key(accountKind, newID())
+			ops = append(ops, clientv3.OpPut(last, ""))
+		}
+		_, err := f.client.Client.Txn(ctx).Then(ops...).Commit()
+		require.NoError(t, err)
+	}
+	_, err := f.SignUp(ctx, newSignUp("ada@example.com"))
+	require.True(t, bound("accounts")(err), "%v", err)
+	_, err = f.SignUpInvited(ctx, NewAccount{Email: "bob@example.com", Name: "bob"}, "", team.ID, hash("invitation"))
+	require.True(t, bound("accounts")(err), "%v", err)
+	operators, err := f.CreateAccount(ctx, NewAccount{Email: "operator@example.com", Name: "of an operator"})
+	require.NoError(t, err)
+	require.NoError(t, f.DeleteAccount(ctx, by, operators.ID))
+	_, err = f.client.Delete(ctx, last)
+	require.NoError(t, err)
+	_, err = f.SignUp(ctx, newSignUp("ada@example.com"))
+	require.NoError(t, err)
 }

@@ -96,6 +96,7 @@ var samples = map[string]sample{
 	},
 	"sign-up-invited": func(t *testing.T, f *fixture, _ *person) (string, string) {
 		t.Helper()
+		f.calm(t)
 		secret, email := name("secret"), name("invited")+"@example.com"
 		require.NoError(t, f.reg.Invite(t.Context(), by, f.team, email, registry.ReadOnly, accesskey.HashOf(secret), start.Add(time.Hour)))
 		return "/invitations/signup", `{"email":"` + email + `","password":"` + rightPassword + `","secret":"` + secret + `"}`

@@ -76,6 +76,9 @@ func (h *Handler) signUpInvited(ctx context.Context, who *caller, in *signUpInvi
 	if h.cfg.SignUp != SignUpInvited && h.cfg.SignUp != SignUpOpen {
 		return nil, errClosed
 	}
+	if err := h.cfg.Registry.Attempt(ctx, "sign-ups from "+network(who.address)); err != nil {
+		return nil, err
+	}
 	secret := accesskey.HashOf(in.Body.Secret)
 	if _, err := h.cfg.Registry.Invitation(ctx, in.Team, secret); err != nil { // before the cost of a hash
 		return nil, err
@@ -89,6 +92,7 @@ func (h *Handler) signUpInvited(ctx context.Context, who *caller, in *signUpInvi
 	if err != nil {
 		return nil, field(err, "body.email", emailRequirement)
 	}
+	h.cfg.Logger.Info("account signed up by an invitation", zap.String("account", a.ID), zap.String("team", in.Team), zap.String("address", who.address))
 	t, err := h.memberTeam(ctx, in.Team, a.ID)
 	if err != nil {
 		return nil, err
@@ -96,10 +100,10 @@ func (h *Handler) signUpInvited(ctx context.Context, who *caller, in *signUpInvi
 	return &memberTeamOutput{t}, nil
 }
 
-// nameOf returns the name of a new account: the part of its e-mail address before the @.
+// nameOf returns the name of a new account: the part of its e-mail address before the @, up to the bound of names.
 func nameOf(email string) string {
 	name, _, _ := strings.Cut(strings.TrimSpace(email), "@")
-	return name
+	return strings.ToValidUTF8(name[:min(len(name), registry.MaxNameBytes)], "")
 }
 
 // signUp stores the records of a sign-up in one transaction, and then the Spec. If a request ended in between, or its answer was lost, the same request
@@ -142,6 +146,7 @@ func (h *Handler) signUpAnew(ctx context.Context, who *caller, in signUpBody) (*
 	if err != nil {
 		return nil, field(err, "body.team", nameRequirement)
 	}
+	h.cfg.Logger.Info("account signed up", zap.String("account", a.ID), zap.String("cluster_id", n.ClusterID), zap.String("address", who.address))
 	if err := h.settle(ctx, n.ClusterID); err != nil {
 		return nil, err
 	}
@@ -245,6 +250,7 @@ func (h *Handler) checkPassword(ctx context.Context, who *caller, email string, 
 		return err
 	}
 	if !ok {
+		h.cfg.Logger.Info("password refused", zap.Bool("account_exists", a != nil), zap.String("address", who.address))
 		return errPassword
 	}
 	for _, subject := range subjects {

@@ -71,6 +71,7 @@ func TestSignUp(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, registry.Owner, m.Role)
 
+	f.signUp(t, 0, signUpBodyOf(strings.Repeat("a", 240)+"@example.com", rightPassword, "data", "main"))
 	second := f.signUp(t, 1, body)
 	require.NotEqual(t, first.AgentKey.Key, second.AgentKey.Key)
 	require.Equal(t, []string{first.Account, first.Team.ID, first.Cluster.ID}, []string{second.Account, second.Team.ID, second.Cluster.ID})
@@ -193,6 +194,7 @@ func TestSignUp_Errors(t *testing.T) {
 		{"missing field", `{"password":"` + rightPassword + `"}`, http.StatusUnprocessableEntity, "body"},
 		{"malformed JSON", `{"password":"` + rightPassword, http.StatusBadRequest, "body"},
 		{"e-mail address", signUpBodyOf("ada", rightPassword, "data", "main"), http.StatusUnprocessableEntity, "body.email"},
+		{"team, with a long name of the account", signUpBodyOf(strings.Repeat("a", 240)+"@example.com", rightPassword, " data", "main"), http.StatusUnprocessableEntity, "body.team"},
 		{"team", signUpBodyOf(email, rightPassword, " data", "main"), http.StatusUnprocessableEntity, "body.team"},
 		{"cluster", signUpBodyOf(email, rightPassword, "data", "a/b"), http.StatusUnprocessableEntity, "body.cluster"},
 		{"large body", signUpBodyOf(email, rightPassword+strings.Repeat("x", maxBody), "data", "main"), http.StatusRequestEntityTooLarge, ""},
