@@ -19,7 +19,7 @@ export GOFLAGS := $(strip -trimpath $(filter-out -trimpath,$(shell $(GO) env GOF
 # The longest packages come first in each list.
 UNIT      = $(shell { $(GO) list ./... || echo ./go-list-failed; } | grep -v '/test/') ./test/removal
 PLAIN     = $(shell $(GO) list ./bench/... ./cmd/... ./deploy/... ./internal/docs ./internal/lint ./controlplane/job) ./test/removal
-WAITING   = ./test/clients ./test/matrix ./test/ecosystem ./test/differential ./test/e2e ./test/zones ./test/chart ./test/elastic ./test/upgrade ./test/ecs ./test/attacks ./test/soak
+WAITING   = ./test/clients ./test/matrix ./test/ecosystem ./test/differential ./test/e2e ./test/zones ./test/chart ./test/elastic ./test/upgrade ./test/tenants ./test/ecs ./test/attacks ./test/soak
 MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' -e '/test/removal' -e '/test/kube' -e '/test/ecs/cluster' -e '/test/compose' -e '/test/boundary' $(WAITING:./%=-e '/%$$'))
 # Vet is make lint's.
 TEST      = $(GO) test -vet=off -timeout 14m

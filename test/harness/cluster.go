@@ -23,6 +23,7 @@ type ClusterConfig struct {
 	Binary        string   // program of every process at first; the binary under test
 	Buckets       int      // 1; all on one S3 server, the cluster uses the first
 	StateBucket   bool     // control planes have a bucket of their own, on an S3 server with other credentials
+	Hosted        bool     // control planes serve the virtual clusters of etcd alone, and the HTTP API for tenants; no Agents
 	Latency       string   // model that delays requests to the S3 server (package objstore/latency); none
 	AgentFlags    []string // further flags of every agent
 	ControlFlags  []string // further flags of every control plane
@@ -52,6 +53,7 @@ type Cluster struct {
 	OperatorKey   string
 	BucketURL     string
 	Files         *testservers.TLSFiles // between agents and control plane; nil without TLS
+	PublicFiles   *testservers.TLSFiles // of the HTTP API for tenants; nil unless Hosted
 
 	cfg ClusterConfig
 }
@@ -72,6 +74,7 @@ type ControlPlane struct {
 	*testservers.Process
 	GRPC  string           // host:port for replicas, and for agents unless Public is set
 	HTTP  string           // http://host:port, where the control plane runs
+	API   string           // https://host:port of the HTTP API for tenants; "" unless Hosted
 	Proxy *testproxy.Proxy // between agents and GRPC, with their names as its clients; nil unless Proxied
 
 	forAgents string // host:port of GRPC for agents
@@ -126,6 +129,9 @@ func NewCluster(t testing.TB, cfg ClusterConfig) *Cluster {
 	if cfg.TLS {
 		c.Files = testservers.NewTLSFiles(t)
 	}
+	if cfg.Hosted {
+		c.PublicFiles = testservers.NewTLSFiles(t)
+	}
 	for i := range cfg.ControlPlanes {
 		c.ControlPlanes = append(c.ControlPlanes, c.newControlPlane(t, fmt.Sprintf("controlplane-%d", i), c.controlFlags()))
 	}
@@ -141,7 +147,7 @@ func NewCluster(t testing.TB, cfg ClusterConfig) *Cluster {
 }
 
 func (c *ClusterConfig) applyDefaults() {
-	if c.Agents == 0 {
+	if c.Agents == 0 && !c.Hosted {
 		c.Agents = 3
 	}
 	if c.ControlPlanes == 0 {
@@ -217,8 +223,14 @@ func (c *Cluster) newControlPlane(t testing.TB, name string, flags []string) *Co
 		etcd = append(etcd, c.cfg.Front("etcd", m.Endpoint))
 	}
 	args := []string{
-		"controlplane", "--etcd", strings.Join(etcd, ","), "--virtual-cluster", virtualCluster,
-		"--grpc-listen", listen, "--advertise", p.GRPC, "--http-listen", http, "--agent-key", c.AgentKey,
+		"controlplane", "--etcd", strings.Join(etcd, ","), "--grpc-listen", listen, "--advertise", p.GRPC, "--http-listen", http,
+	}
+	if c.cfg.Hosted {
+		public := p.place.FreeAddress(t)
+		p.API = "https://" + c.cfg.Front(name, public)
+		args = append(args, "--public-listen", public, "--public-tls-cert", c.PublicFiles.Cert, "--public-tls-key", c.PublicFiles.Key)
+	} else {
+		args = append(args, "--virtual-cluster", virtualCluster, "--agent-key", c.AgentKey)
 	}
 	if p.forAgents = p.GRPC; c.cfg.Public != nil {
 		p.forAgents = c.cfg.Public(name)
