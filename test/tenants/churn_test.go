@@ -150,7 +150,7 @@ func (p *plane) requireNoMetrics(t *testing.T, all []*tenant) {
 	for i, r := range p.ControlPlanes {
 		body := ""
 		harness.Await(t, fmt.Sprintf("replica %d has no metrics of the virtual clusters", i), func() bool {
-			_, body = p.get(t, r, "/metrics", "")
+			body = p.get(t, r, "/metrics", "")
 			return !strings.Contains(body, `"churn-`)
 		})
 		for _, v := range all {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -137,7 +138,7 @@ func (v *tenant) owner(ctx context.Context) (*grpc.ClientConn, error) {
 // stream is an open session stream.
 type stream = grpc.BidiStreamingClient[api.ToOwner, api.ToAgent]
 
-// hello opens a session stream and sends Hello. The instance is of no other session.
+// hello opens a session stream and sends Hello.
 func hello(ctx context.Context, conn *grpc.ClientConn, v *tenant, h *api.Hello) (stream, error) {
 	s, err := api.NewControlPlaneClient(conn).Session(v.keyed(ctx))
 	if err != nil {
@@ -146,18 +147,26 @@ func hello(ctx context.Context, conn *grpc.ClientConn, v *tenant, h *api.Hello) 
 	return s, s.Send(&api.ToOwner{Items: []*api.AgentItem{{Item: &api.AgentItem_Hello{Hello: h}}}})
 }
 
-// visit opens a session as an agent without a bucket would, and returns once the owner has answered. wait returns after the stream has ended.
+// greeting returns a Hello of a new agent, whose bucket has the marker that a control plane writes.
+func (v *tenant) greeting() *api.Hello {
+	return &api.Hello{
+		Protocol: api.Protocol, Instance: id.NewCluster(), Zone: "a", Endpoints: []*api.Endpoint{{Host: "127.0.0.1", Port: 1}},
+		BucketMarker: &api.BucketMarker{ClusterId: v.id},
+	}
+}
+
+// visit opens a session. wait returns after the stream has ended.
 func (v *tenant) visit(ctx context.Context) (wait func() error, err error) {
 	for {
 		conn, err := v.owner(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("owner of %s: %w", v.name, err)
 		}
-		s, err := hello(ctx, conn, v, &api.Hello{Protocol: api.Protocol, Instance: id.NewCluster(), Zone: "a", Endpoints: []*api.Endpoint{{Host: "127.0.0.1", Port: 1}}})
+		s, err := hello(ctx, conn, v, v.greeting())
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
-		if _, err := s.Recv(); err != nil {
+		if m, err := s.Recv(); err != nil || m.Items[0].GetWelcome() == nil {
 			continue // the owner has changed meanwhile
 		}
 		return func() error {
@@ -171,24 +180,48 @@ func (v *tenant) visit(ctx context.Context) (wait func() error, err error) {
 }
 
 // get returns the body of a page of a replica's HTTP side.
-func (p *plane) get(t *testing.T, r *harness.ControlPlane, path, key string) (status int, body string) {
+func (p *plane) get(t *testing.T, r *harness.ControlPlane, path, key string) string {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.HTTP+path, nil)
+	code, body, err := fetch(t.Context(), r.HTTP+path, key)
 	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, code)
+	return body
+}
+
+// fetch returns the status and the body of a page.
+func fetch(ctx context.Context, url, key string) (code int, body string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, "", err
+	}
 	request.Header.Set("Authorization", "Bearer "+key)
 	response, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
+	if err != nil {
+		return 0, "", err
+	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(text), err
+}
+
+// peak returns the most memory that a process has had, in bytes.
+func peak(t *testing.T, pid int) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	require.NoError(t, err)
-	return response.StatusCode, string(text)
+	for line := range strings.Lines(string(text)) {
+		var kib int64
+		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kib); n == 1 {
+			return kib << 10
+		}
+	}
+	return 0
 }
 
 // goroutines returns the number of goroutines of a replica, and the stacks that more than one goroutine has.
 func (p *plane) goroutines(t *testing.T, r *harness.ControlPlane) (n int, stacks string) {
 	t.Helper()
-	status, body := p.get(t, r, "/debug/pprof/goroutine?debug=1", p.OperatorKey)
-	require.Equal(t, http.StatusOK, status)
+	body := p.get(t, r, "/debug/pprof/goroutine?debug=1", p.OperatorKey)
 	_, err := fmt.Sscanf(body, "goroutine profile: total %d", &n)
 	require.NoError(t, err)
 	return n, body
