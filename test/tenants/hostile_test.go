@@ -28,7 +28,7 @@ const (
 	hostileStreams = 1000
 	perConnection  = 50 // streams, below the server's bound
 	largeBytes     = 64 << 20
-	memoryLimit    = 512 << 20 // of a replica
+	memoryLimit    = 512 << 20        // of a replica
 	nowhere        = "no-such-tenant" // as long as the name of the quiet tenant
 )
 
@@ -44,11 +44,7 @@ func TestTenants_Hostile(t *testing.T) {
 	require.NoError(t, err)
 	harness.During(4*time.Second, func() {})
 	q.mark("alone")
-	var before []int
-	for _, r := range p.ControlPlanes {
-		n, _ := p.goroutines(t, r)
-		before = append(before, n)
-	}
+	before, _ := p.goroutines(t)
 
 	secret, err := p.directory.PeerSecret(t.Context(), q.id)
 	require.NoError(t, err)

@@ -218,13 +218,17 @@ func peak(t *testing.T, pid int) int64 {
 	return 0
 }
 
-// goroutines returns the number of goroutines of a replica, and the stacks that more than one goroutine has.
-func (p *plane) goroutines(t *testing.T, r *harness.ControlPlane) (n int, stacks string) {
+// goroutines returns the number of goroutines of all replicas, since a virtual cluster may move from one to the other, and their stacks.
+func (p *plane) goroutines(t *testing.T) (n int, stacks string) {
 	t.Helper()
-	body := p.get(t, r, "/debug/pprof/goroutine?debug=1", p.OperatorKey)
-	_, err := fmt.Sscanf(body, "goroutine profile: total %d", &n)
-	require.NoError(t, err)
-	return n, body
+	for _, r := range p.ControlPlanes {
+		body := p.get(t, r, "/debug/pprof/goroutine?debug=1", p.OperatorKey)
+		var own int
+		_, err := fmt.Sscanf(body, "goroutine profile: total %d", &own)
+		require.NoError(t, err)
+		n, stacks = n+own, stacks+body
+	}
+	return n, stacks
 }
 
 // etcdKeys returns all keys of the control plane in etcd, without the prefix, and the bytes of their values.
