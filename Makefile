@@ -246,6 +246,10 @@ bench-matrix: build-bench ## run all published workloads against a broker on loc
 bench-scale: build-bench ## measure 100,000 partitions and 10,000 idle clients while agents come and go
 	$(BIN)/freshet-bench scale $(ARGS)
 
+.PHONY: bench-tenants
+bench-tenants: build-bench ## measure 1,000 virtual clusters on two replicas, 990 of them idle; ARGS="--clusters 100 --bounds"
+	$(BIN)/freshet-bench tenants $(ARGS)
+
 .PHONY: bench-requests
 bench-requests: ## print what 490 MiB/s in three zones asks of the object store (driven clock, sizes only)
 	FRESHET_REQUESTS=1 $(GO) test -timeout 0 -count=1 -v -run 'Requests|Rate' ./bench/requests ./agent/job/merge

@@ -28,8 +28,8 @@ func bench() program.Program {
 		Commands: func(p program.Program) []*cobra.Command {
 			return []*cobra.Command{
 				newRun(p), newWorker(p), newCost(p), newLatency(p), newLog(p), newGroups(p), newCatchup(p), newPerf(p), newMatrix(p), newWorkloads(p),
-				newReport(p), newCompare(p), newVerify(p), newTCO(p), newModel(p), newBatches(p), newScale(p),
-				newCostRole(p), newGroupsRole(p), newCatchupRole(p), newCompareRole(p), newBatchesRole(p), newClusterRole(p), newScaleRole(p),
+				newReport(p), newCompare(p), newVerify(p), newTCO(p), newModel(p), newBatches(p), newScale(p), newTenants(p),
+				newCostRole(p), newGroupsRole(p), newCatchupRole(p), newCompareRole(p), newBatchesRole(p), newClusterRole(p), newScaleRole(p), newTenantsRole(p),
 			}
 		},
 	}
