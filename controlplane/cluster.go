@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -170,9 +169,8 @@ func (c *cluster) open(clusterID string, warm bool) (*stored, error) {
 
 // beside runs the work beside the owner until ctx ends.
 func (c *cluster) beside(ctx context.Context, work *lifecycle.Lifecycle, t replica.Tenure) {
-	var others sync.WaitGroup
-	defer others.Wait()
-	others.Go(func() { c.scaler.Run(ctx, t.Owner, c.sessions.Loads) })
+	wait := c.scaler.Start(ctx, t.Owner, c.sessions.Loads)
+	defer wait()
 	work.Run(ctx, lifecycle.Tenure{Owner: t.Owner, Kept: t.Kept, WantSnapshot: t.WantSnapshot})
 }
 
@@ -400,5 +398,7 @@ func (c *cluster) serve(ctx context.Context, s *stored, works <-chan struct{}) e
 	}()
 	err := s.replica.Run(ctx)
 	cancel()
-	return cmp.Or(<-compared, err)
+	err = cmp.Or(<-compared, err)
+	s.bucket.wait()
+	return err
 }

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -49,6 +50,9 @@ type entry struct {
 	running *cluster         // of the newest start, nil before the first; it may have stopped
 	fault   error            // of the newest end or failed start, nil after the next start
 	changed chan struct{}    // has an element after a change
+	// stop, if not nil, ends the run of serves.
+	serves *directory.Spec
+	stop   context.CancelFunc
 }
 
 // source is the place of a Spec.

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/controlplane/internal/periodic"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/metalog"
@@ -52,7 +53,8 @@ const (
 type bucketCheck struct {
 	bucketFacts
 	fault  atomic.Pointer[error]
-	absent atomic.Bool // the newest attempt found no marker, and could not decide whether to create one
+	kept   *periodic.Loop // set by run
+	absent atomic.Bool    // the newest attempt found no marker, and could not decide whether to create one
 }
 
 // bucketFacts never change.
@@ -81,7 +83,7 @@ func (c *bucketCheck) marked() bool {
 	}
 }
 
-// run compares until ctx ends. It returns an error if the bucket is a wrong one while the gate is closed: a *marker.WrongError, or
+// run compares until the gate is open or ctx ends. It returns an error if the bucket is a wrong one while the gate is closed: a *marker.WrongError, or
 // marker.ErrNewer.
 func (c *bucketCheck) run(ctx context.Context, works <-chan struct{}) error {
 	select {
@@ -110,26 +112,30 @@ func (c *bucketCheck) run(ctx context.Context, works <-chan struct{}) error {
 			return nil
 		}
 	}
-	c.keep(ctx)
+	c.kept = c.keep(ctx)
 	return nil
 }
 
+// wait returns, after run and the end of its context, once no comparison is under way.
+func (c *bucketCheck) wait() {
+	if c.kept != nil {
+		c.kept.Wait()
+	}
+}
+
 // keep repeats the comparison on the owner until ctx ends. It logs the first of several failures of one kind.
-func (c *bucketCheck) keep(ctx context.Context) {
+func (c *bucketCheck) keep(ctx context.Context) *periodic.Loop {
 	failing, wrong := false, false // the newest attempt
-	pause := markerRepeat
-	for sleep(ctx, pause) {
-		pause = markerRepeat
+	repeats := new(periodic.Loop)
+	repeats.Start(ctx, markerRepeat, func(ctx context.Context) time.Duration {
 		if c.owner() == nil {
 			failing, wrong = false, false
-			continue
+			return markerRepeat
 		}
 		_, err := c.attempt(ctx)
-		if ctx.Err() != nil {
-			return
-		}
+		pause := markerRepeat
 		switch {
-		case err == nil:
+		case err == nil, ctx.Err() != nil:
 		case final(err) && !wrong:
 			c.log.Warn("bucket no longer carries this virtual cluster's id, processes that start with it will end", zap.Error(err))
 		case !final(err) && !failing:
@@ -139,7 +145,9 @@ func (c *bucketCheck) keep(ctx context.Context) {
 			pause = markerPause // a removed marker is written again before agents give up
 		}
 		failing, wrong = err != nil, final(err)
-	}
+		return pause
+	})
+	return repeats
 }
 
 // sleep returns false if ctx ends before the pause.

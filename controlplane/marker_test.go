@@ -190,7 +190,11 @@ func checking(t *testing.T, bucket objstore.Bucket, o *owner.Owner, snapshots ..
 	r.log, r.owner = zap.New(core), func() *owner.Owner { return o }
 	r.failed = func(time.Time) { r.failures.Add(1) }
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { r.ended <- r.run(ctx, works()) }()
+	go func() {
+		err := r.run(ctx, works())
+		r.wait()
+		r.ended <- err
+	}()
 	t.Cleanup(cancel)
 	synctest.Wait()
 	return r

@@ -195,7 +195,7 @@ func (r *reconciler) addKeys(e *entry) error {
 // origin is the name of the keys' source.
 func (e *entry) origin() string { return "cluster id " + e.key }
 
-// decide makes the newest Spec the one to run, or none if it is refused, and notifies keep of a change.
+// decide makes the newest Spec the one to run, or none if it is refused, and notifies supervise of a change.
 func (r *reconciler) decide(e *entry, refused error) {
 	spec := e.newest.Spec
 	if refused != nil {
@@ -211,6 +211,9 @@ func (r *reconciler) decide(e *entry, refused error) {
 	e.spec, e.invalid = spec, refused
 	if !changed {
 		return
+	}
+	if e.stop != nil && !e.follows(e.serves) {
+		e.stop()
 	}
 	select {
 	case e.changed <- struct{}{}:
@@ -275,30 +278,30 @@ func (r *reconciler) serve(e *entry, spec *directory.Spec) error {
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- r.run(ctx, built) }()
-	for {
-		select {
-		case err := <-ended:
-			if next := r.newest(e); err != nil && (next == nil || !next.SameButKeys(spec)) {
-				r.log.Warn("virtual cluster has ended while its description changed", zap.String("virtual_cluster", spec.Name), zap.Error(err))
-				return nil
-			}
-			return err
-		case <-e.changed:
-			if next := r.newest(e); next == nil || !next.SameButKeys(spec) {
-				cancel()
-			}
-		}
+	if r.stopIfChanged(e, spec, cancel) {
+		err = r.run(ctx, built)
 	}
+	if changed := !r.stopIfChanged(e, spec, nil); changed && err != nil {
+		r.log.Warn("virtual cluster has ended while its description changed", zap.String("virtual_cluster", spec.Name), zap.Error(err))
+		return nil
+	}
+	return err
 }
 
-// newest returns the newest Spec, or nil if it is invalid or was removed.
-func (r *reconciler) newest(e *entry) *directory.Spec {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return e.spec
+// stopIfChanged has decide call stop once the newest Spec differs from spec in more than its keys. It returns false if it does already.
+func (r *reconciler) stopIfChanged(e *entry, spec *directory.Spec, stop context.CancelFunc) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e.serves, e.stop = spec, stop
+	select {
+	case <-e.changed: // the comparison below is of that change
+	default:
+	}
+	return e.follows(spec)
 }
+
+// follows reports whether the newest Spec is the given one but for its keys. Called with clusters.mu held.
+func (e *entry) follows(spec *directory.Spec) bool { return e.spec != nil && e.spec.SameButKeys(spec) }
 
 // built returns the cluster to run. The settings' first one was built before.
 func (r *reconciler) built(e *entry, spec *directory.Spec) (*cluster, error) {

@@ -62,6 +62,7 @@ func (p *Planner) Cut(ctx context.Context, b id.Bundle) (Holding, error) {
 	c := &cut{bundle: b, done: make(chan struct{})}
 	select {
 	case t.cuts <- c:
+		t.looks.Wake()
 	case <-ctx.Done():
 		return Holding{}, fmt.Errorf("start to cut bundle %s: %w", b, ctx.Err())
 	}
@@ -81,7 +82,7 @@ type cut struct {
 	err     error
 }
 
-// cut starts the job. It is called on Run's goroutine.
+// cut starts the job. It is called by looks.
 func (t *Tenure) cut(ctx context.Context, c *cut) {
 	defer close(c.done)
 	holding, o, err := t.holds(c.bundle)

@@ -26,13 +26,13 @@ func New(cfg Config) (*Planner, error) {
 	return &Planner{cfg: cfg, metrics: newMetrics(cfg.Registerer)}, nil
 }
 
-// Tenure begins to plan under an owner: Begin, then Run.
+// Tenure begins to plan under an owner: Begin, then Start.
 func (p *Planner) Tenure(o Owner, r Runners) *Tenure {
 	t := &Tenure{
 		storeTime: storeClock{ask: p.cfg.StoreTime},
 		settings:  p.cfg.Settings, maxExtents: p.cfg.MaxExtents, log: p.cfg.Log.With(zap.String("part", "jobs")), metrics: p.metrics, owner: o, runners: r,
-		kick: make(chan struct{}, 1), frontiers: newFrontiers(), judged: map[id.Bundle]bool{}, given: map[id.Session]uint64{},
-		vacant: map[id.Bundle]time.Time{}, cuts: make(chan *cut), reclaims: reclaims{seen: map[id.Bundle]time.Time{}},
+		frontiers: newFrontiers(), judged: map[id.Bundle]bool{}, given: map[id.Session]uint64{},
+		vacant: map[id.Bundle]time.Time{}, cuts: make(chan *cut, 1), reclaims: reclaims{seen: map[id.Bundle]time.Time{}},
 	}
 	t.mu.leases = map[id.Session]*lease{}
 	t.mu.setbacks = newSetbacks()

@@ -6,10 +6,12 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/controlplane/internal/periodic"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -23,11 +25,12 @@ type Tenure struct {
 	metrics    *metrics
 	owner      Owner
 	runners    Runners
-	kick       chan struct{} // holds a token when there may be something to start
+	looks      periodic.Loop // woken when there may be something to start, or for cuts
+	kicked     atomic.Bool   // there may be something to start
 
-	cuts chan *cut // operators' calls, taken by Run
+	cuts chan *cut // operators' calls, taken by looks
 
-	// Of the goroutine of Run.
+	// Of looks alone.
 	storeTime storeClock
 	frontiers *frontiers
 	judged    map[id.Bundle]bool // bundles of level 1: whether their long extents are final
@@ -52,38 +55,31 @@ type Tenure struct {
 
 // wake has a round begin soon.
 func (t *Tenure) wake() {
-	select {
-	case t.kick <- struct{}{}:
-	default:
-	}
+	t.kicked.Store(true)
+	t.looks.Wake()
 }
 
-// Run implements session.Jobs: it plans, hands out and watches leases until ctx ends. Failures are logged and tried again
+// Start implements session.Jobs: it plans, hands out and watches leases until ctx ends. Failures are logged and tried again
 // in the next round.
-func (t *Tenure) Run(ctx context.Context) {
-	defer t.metrics.clear()
+func (t *Tenure) Start(ctx context.Context) (wait func()) {
 	pause := min(minPause, t.settings.Interval)
-	check := time.NewTicker(min(leaseCheck, t.settings.Interval))
-	defer check.Stop()
+	check := min(leaseCheck, t.settings.Interval)
 	next := time.Now().Add(pause)
 	soonest := next
-	for {
+	t.looks.Start(ctx, check, func(ctx context.Context) time.Duration {
 		select {
-		case <-ctx.Done():
-			return
 		case c := <-t.cuts:
 			t.cut(ctx, c)
-		case <-t.kick:
-			if soonest.Before(next) {
-				next = soonest
-			}
-		case <-check.C:
-			t.expire(ctx)
-			t.show()
+		default:
 		}
+		if t.kicked.Swap(false) && soonest.Before(next) {
+			next = soonest
+		}
+		t.expire(ctx)
+		t.show()
 		began := time.Now()
 		if t.settings.Off || began.Before(next) {
-			continue
+			return check
 		}
 		if err := t.round(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, owner.ErrNotOwner) {
 			t.log.Warn("planning of background jobs failed, it is tried again", zap.Error(err))
@@ -92,6 +88,11 @@ func (t *Tenure) Run(ctx context.Context) {
 		t.metrics.rounds.Observe(took.Seconds())
 		soonest = time.Now().Add(max(pause, load*took))
 		next = began.Add(max(t.settings.Interval, load*took))
+		return check
+	})
+	return func() {
+		t.looks.Wait()
+		t.metrics.clear()
 	}
 }
 

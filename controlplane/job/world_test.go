@@ -114,7 +114,7 @@ type replica struct {
 	begun   map[id.Session]*job.Plan
 	dropped []id.Session // cancelled jobs
 	cancel  context.CancelFunc
-	ended   chan struct{}
+	wait    func()
 }
 
 var errCut = errors.New("cut off")
@@ -223,7 +223,7 @@ func (w *world) own(agents ...id.Session) *replica {
 	w.term++
 	r := &replica{
 		world: w, p: p, term: w.term, agents: map[id.Session]bool{}, given: map[id.Session][]*job.Plan{},
-		begun: map[id.Session]*job.Plan{}, ended: make(chan struct{}),
+		begun: map[id.Session]*job.Plan{},
 	}
 	for _, a := range agents {
 		r.agents[a] = true
@@ -233,16 +233,13 @@ func (w *world) own(agents ...id.Session) *replica {
 	w.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
-	go func() {
-		defer close(r.ended)
-		r.Run(ctx)
-	}()
+	r.wait = r.Start(ctx)
 	return r
 }
 
 func (r *replica) stop() {
 	r.cancel()
-	<-r.ended
+	r.wait()
 }
 
 // plans gives the plans of jobs handed out since the last call, by id.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
 
+	"github.com/freshet-io/freshet/controlplane/internal/periodic"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -18,10 +18,10 @@ type Lifecycle struct {
 	cfg     Config
 	metrics *metrics
 	lists   *rate.Limiter // of LIST errands of the sweep
-	// heldBack are dead bundles whose objects could not be deleted, at most as many as there are dead bundles. The garbage goroutine's.
+	// heldBack are dead bundles whose objects could not be deleted, at most as many as there are dead bundles. Of collect alone.
 	heldBack setbacks[id.Bundle]
-	waits    bool // garbage waits for an agent. Used by the garbage goroutine.
-	// unswept are sessions and jobs whose sweep failed, at most as many as there are ended ones. The sweeping goroutine's.
+	waits    bool // garbage waits for an agent. Used by collect.
+	// unswept are sessions and jobs whose sweep failed, at most as many as there are ended ones. Of sweep alone.
 	unswept setbacks[id.Session]
 }
 
@@ -52,28 +52,16 @@ type Tenure struct {
 
 // Run works until ctx ends. Failures are logged and tried again at the next interval.
 func (l *Lifecycle) Run(ctx context.Context, t Tenure) {
-	var work sync.WaitGroup
-	work.Go(func() {
-		l.every(ctx, l.cfg.Settings.RetentionCheck, "retention failed, it is tried again", func(ctx context.Context) error {
-			return l.retain(ctx, t.Owner)
-		})
-	})
-	work.Go(func() {
-		l.every(ctx, l.cfg.Settings.GarbageCheck, "garbage not deleted, it is tried again", func(ctx context.Context) error {
-			return l.collect(ctx, t)
-		})
-	})
-	work.Go(func() {
-		l.every(ctx, l.cfg.Settings.GarbageCheck, "orphans not swept, it is tried again", func(ctx context.Context) error {
-			return l.sweep(ctx, t.Owner)
-		})
-	})
-	work.Go(func() {
-		l.every(ctx, l.cfg.Settings.GarbageCheck, "deleted topics not purged, it is tried again", func(ctx context.Context) error {
-			return l.purge(ctx, t.Owner)
-		})
-	})
-	work.Wait()
+	settings := &l.cfg.Settings
+	all := []*periodic.Loop{
+		l.every(ctx, settings.RetentionCheck, "retention failed, it is tried again", func(ctx context.Context) error { return l.retain(ctx, t.Owner) }),
+		l.every(ctx, settings.GarbageCheck, "garbage not deleted, it is tried again", func(ctx context.Context) error { return l.collect(ctx, t) }),
+		l.every(ctx, settings.GarbageCheck, "orphans not swept, it is tried again", func(ctx context.Context) error { return l.sweep(ctx, t.Owner) }),
+		l.every(ctx, settings.GarbageCheck, "deleted topics not purged, it is tried again", func(ctx context.Context) error { return l.purge(ctx, t.Owner) }),
+	}
+	for _, work := range all {
+		work.Wait()
+	}
 	l.waits = false
 	l.metrics.forget()
 }
@@ -93,18 +81,11 @@ func (l *Lifecycle) storeTime(ctx context.Context) (int64, error) {
 	return now.UnixMilli(), nil
 }
 
-func (l *Lifecycle) every(ctx context.Context, interval time.Duration, failure string, do func(context.Context) error) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+func (l *Lifecycle) every(ctx context.Context, interval time.Duration, failure string, do func(context.Context) error) *periodic.Loop {
+	return periodic.Every(ctx, interval, func(ctx context.Context) {
 		if err := do(ctx); err != nil && ctx.Err() == nil {
 			l.metrics.failures.Inc()
 			l.cfg.Log.Warn(failure, zap.Error(err)) //nolint:zapconst // one of a few constants
 		}
-	}
+	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/controlplane/internal/periodic"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -39,8 +40,9 @@ func (r *Replica) own(ctx context.Context, tenure metalog.Tenure, taken func()) 
 	r.end.Store(&end)
 	sideCtx, cancel := context.WithCancel(ownCtx)
 	var side sync.WaitGroup
-	side.Go(func() { r.tick(sideCtx, own) })
-	side.Go(func() { snaps.run(sideCtx, end) })
+	ticks := new(periodic.Loop)
+	ticks.Start(sideCtx, r.cfg.Tick, func(ctx context.Context) time.Duration { return r.tick(ctx, own) })
+	snaps.start(sideCtx, end)
 	side.Go(func() {
 		r.cfg.Beside(sideCtx, Tenure{Owner: own, Kept: snaps.kept.Load, WantSnapshot: func() { snaps.wanted.Store(true) }})
 	})
@@ -58,6 +60,8 @@ func (r *Replica) own(ctx context.Context, tenure metalog.Tenure, taken func()) 
 	r.resign(ctx, tenure)
 	// Hashing a large state takes a while and cannot be stopped: nobody waits for that with ownership in hand.
 	<-stopped
+	ticks.Wait()
+	snaps.rounds.Wait()
 	side.Wait()
 	r.metrics.logBytes.Set(0)
 	r.metrics.unsnapshottable.Set(0)
@@ -156,50 +160,41 @@ func (r *Replica) resign(ctx context.Context, tenure metalog.Tenure) {
 // cleanupPause is the pause between Ticks while CleaningUp is true. Commits run in the pause.
 const cleanupPause = 10 * time.Millisecond
 
-// tick proposes Ticks, which run time-driven rules, unless the clock cannot be trusted. It raises the state version once all
+// tick proposes a Tick, which runs time-driven rules, unless the clock cannot be trusted. It returns the pause before the next one. It raises the state version once all
 // replicas support a higher one, and sets the configured bound of producers and limits.
 //
 // A Tick takes at most 4,096 extents of trimmed partitions and deleted topics from their bundles, in about a millisecond. While
 // extents are left, the next Tick follows cleanupPause after the last one was applied. That makes 40,000 extents a second or more
 // if a Tick is applied within 90 ms.
-func (r *Replica) tick(ctx context.Context, own *owner.Owner) {
-	timer := time.NewTimer(r.cfg.Tick)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-		timer.Reset(r.cfg.Tick)
-		ticked := r.clock.near() && r.propose(ctx, own, &metadata.Tick{})
-		var version uint32
-		var producers int64
-		var limits metadata.Limits
-		var cleaning bool
-		if _, err := own.Read(func(s *metadata.State) {
-			version, producers, cleaning = s.Version(), s.ProducerLimit(), s.CleaningUp()
-			limits, _ = s.Limits()
-		}); err != nil {
-			continue
-		}
-		if ticked && cleaning {
-			timer.Reset(cleanupPause)
-		}
-		r.metrics.version.Set(float64(version))
-		if v := min(r.cfg.Version(), metadata.MaxVersion); v > version {
-			r.cfg.Logger.Info("state version rises: all replicas can run it", zap.Uint32("from", version), zap.Uint32("to", v))
-			if r.propose(ctx, own, &metadata.RaiseVersion{Version: v}) {
-				r.metrics.version.Set(float64(v))
-			}
-		}
-		if producers != r.cfg.MaxProducers {
-			r.propose(ctx, own, &metadata.LimitProducers{Active: r.cfg.MaxProducers})
-		}
-		if limits != r.cfg.Limits && version >= metadata.LimitsVersion {
-			r.propose(ctx, own, &metadata.SetLimits{Limits: r.cfg.Limits})
+func (r *Replica) tick(ctx context.Context, own *owner.Owner) (pause time.Duration) {
+	ticked := r.clock.near() && r.propose(ctx, own, &metadata.Tick{})
+	var version uint32
+	var producers int64
+	var limits metadata.Limits
+	var cleaning bool
+	if _, err := own.Read(func(s *metadata.State) {
+		version, producers, cleaning = s.Version(), s.ProducerLimit(), s.CleaningUp()
+		limits, _ = s.Limits()
+	}); err != nil {
+		return r.cfg.Tick
+	}
+	r.metrics.version.Set(float64(version))
+	if v := min(r.cfg.Version(), metadata.MaxVersion); v > version {
+		r.cfg.Logger.Info("state version rises: all replicas can run it", zap.Uint32("from", version), zap.Uint32("to", v))
+		if r.propose(ctx, own, &metadata.RaiseVersion{Version: v}) {
+			r.metrics.version.Set(float64(v))
 		}
 	}
+	if producers != r.cfg.MaxProducers {
+		r.propose(ctx, own, &metadata.LimitProducers{Active: r.cfg.MaxProducers})
+	}
+	if limits != r.cfg.Limits && version >= metadata.LimitsVersion {
+		r.propose(ctx, own, &metadata.SetLimits{Limits: r.cfg.Limits})
+	}
+	if ticked && cleaning {
+		return cleanupPause
+	}
+	return r.cfg.Tick
 }
 
 func (r *Replica) propose(ctx context.Context, own *owner.Owner, cmd metadata.Command) (applied bool) {

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/controlplane/internal/periodic"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/metalog"
@@ -40,6 +41,7 @@ type snapshots struct {
 	total    int64                 // tenure.Total when the newest was taken
 	at       time.Time             // and when; zero if never
 	attempts int                   // in a row that found no earlier state to rebuild from
+	rounds   periodic.Loop
 
 	mu    sync.Mutex
 	index uint64          // of taken; guarded by mu
@@ -83,33 +85,24 @@ func (s *snapshots) claim(index uint64) (*metadata.State, error) {
 	return state, nil
 }
 
-// run takes snapshots when they are due, until ctx ends. If the owner's state is wrong, run calls end with ErrWrongOwner and returns.
-func (s *snapshots) run(ctx context.Context, end func(error)) {
-	wait := s.r.cfg.SnapshotPoll
+// start takes snapshots when they are due, until ctx ends. If the owner's state is wrong, it calls end with ErrWrongOwner, which ends ctx.
+func (s *snapshots) start(ctx context.Context, end func(error)) {
 	backoff := s.r.cfg.SnapshotBackoff
-	for {
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
+	s.rounds.Start(ctx, s.r.cfg.SnapshotPoll, func(ctx context.Context) (pause time.Duration) {
 		err := s.round(ctx)
-		if err == nil {
-			wait, backoff = s.r.cfg.SnapshotPoll, s.r.cfg.SnapshotBackoff
-			continue
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		if errors.Is(err, ErrWrongOwner) {
+		switch {
+		case err == nil:
+			backoff = s.r.cfg.SnapshotBackoff
+		case ctx.Err() != nil:
+		case errors.Is(err, ErrWrongOwner):
 			end(err)
-			return
+		default:
+			s.failed(err)
+			pause, backoff = backoff, min(2*backoff, maxSnapshotBackoff)
+			return pause
 		}
-		s.failed(err)
-		wait, backoff = backoff, min(2*backoff, maxSnapshotBackoff)
-	}
+		return s.r.cfg.SnapshotPoll
+	})
 }
 
 // failed reports a failed round. Whatever fails, the log keeps what no decoded snapshot has.

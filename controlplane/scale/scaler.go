@@ -18,6 +18,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/freshet-io/freshet/controlplane/internal/periodic"
 	"github.com/freshet-io/freshet/controlplane/load"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/metadata"
@@ -84,27 +85,19 @@ type tenure struct {
 	owner Owner
 	loads func() *load.Table
 	begun time.Time
-	infos []Info // written by Run's goroutine, guarded by Scaler.mu; replaced whole
+	infos []Info // written by step, guarded by Scaler.mu; replaced whole
 }
 
-// Run computes figures once a second until ctx ends. loads returns the reports that the owner has of agents, nil while there
-// are none.
-func (s *Scaler) Run(ctx context.Context, o Owner, loads func() *load.Table) {
+// Start computes figures once a second until ctx ends. loads returns the reports that the owner has of agents, nil while there
+// are none. wait returns after the end.
+func (s *Scaler) Start(ctx context.Context, o Owner, loads func() *load.Table) (wait func()) {
 	t := &tenure{owner: o, loads: loads, begun: time.Now()}
 	s.set(t)
-	defer func() {
+	steps := periodic.Every(ctx, Interval, func(context.Context) { s.step(t, time.Now()) })
+	return func() {
+		steps.Wait()
 		s.set(nil)
 		s.metrics.clear()
-	}()
-	tick := time.NewTicker(Interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-tick.C:
-			s.step(t, now)
-		}
 	}
 }
 

@@ -64,15 +64,11 @@ func owned(t *testing.T, fn func(p *plane)) {
 func (p *plane) tenure(fn func()) {
 	p.table = &load.Table{}
 	ctx, cancel := context.WithCancel(p.t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		p.Run(ctx, p, func() *load.Table { return p.table })
-	}()
+	wait := p.Start(ctx, p, func() *load.Table { return p.table })
 	synctest.Wait()
 	fn()
 	cancel()
-	<-ended
+	wait()
 }
 
 // Read implements Owner.

@@ -24,8 +24,8 @@ const (
 
 // watchStreams hides agents whose stream with this owner broke or whose address a newer process has, and shows agents again that
 // come back. Their sessions stay as they are (I9). Any other agent without a stream since the tenure began may be on its way to the owner.
-func (t *tenure) watchStreams() {
-	t.every(lookEvery, func(now time.Time, late time.Duration) {
+func (t *tenure) watchStreams() (wait func()) {
+	return t.every(lookEvery, func(now time.Time, late time.Duration) {
 		for _, c := range t.unseen(now, late) {
 			t.spawn(func() { t.hide(c) })
 		}

@@ -14,8 +14,8 @@ import (
 type Jobs interface {
 	// Begin takes over the jobs that are open in the state, before the owner runs.
 	Begin(s *metadata.State)
-	// Run plans jobs and hands them out until ctx ends.
-	Run(ctx context.Context)
+	// Start plans jobs and hands them out until ctx ends. wait returns after the end.
+	Start(ctx context.Context) (wait func())
 	// Progress notes that a runner works on a job; bytes are those of the inputs worked off. False if the job has ended.
 	// It must not block.
 	Progress(runner, job id.Session, bytes int64) (open bool)

@@ -44,9 +44,11 @@ func (j *jobsWorld) notes() []string {
 
 func (j *jobsWorld) Begin(*metadata.State) { j.note("begin") }
 
-func (j *jobsWorld) Run(ctx context.Context) {
-	<-ctx.Done()
-	j.note("end")
+func (j *jobsWorld) Start(ctx context.Context) (wait func()) {
+	return func() {
+		<-ctx.Done()
+		j.note("end")
+	}
 }
 
 func (j *jobsWorld) Progress(runner, n id.Session, bytes int64) bool {

@@ -1,35 +1,30 @@
 package session
 
 import (
+	"context"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/controlplane/internal/periodic"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// every calls a function at intervals until the tenure ends. A process that was stopped for a while has heard nobody, their
+// every calls a function at intervals until the tenure ends. wait returns after the last call. A process that was stopped for a while has heard nobody, their
 // messages may be waiting to be read, and nobody could come back to it: that time, late, counts for no agent.
-func (t *tenure) every(interval time.Duration, look func(now time.Time, late time.Duration)) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
+func (t *tenure) every(interval time.Duration, look func(now time.Time, late time.Duration)) (wait func()) {
 	last := time.Now()
-	for {
-		select {
-		case <-t.ctx.Done():
-			return
-		case <-tick.C:
-		}
+	return periodic.Every(t.ctx, interval, func(context.Context) {
 		now := time.Now()
 		look(now, max(0, now.Sub(last)-2*interval))
 		last = now
-	}
+	}).Wait
 }
 
 // watchSessions closes sessions whose agent was silent for the session time-out, connected or not.
-func (t *tenure) watchSessions() {
-	t.every(t.limits.SessionTimeout/10, func(now time.Time, late time.Duration) {
+func (t *tenure) watchSessions() (wait func()) {
+	return t.every(t.limits.SessionTimeout/10, func(now time.Time, late time.Duration) {
 		for _, session := range t.silent(now, late) {
 			t.spawn(func() { t.closeSilent(session) })
 		}

@@ -35,6 +35,7 @@ type tenure struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	work     sync.WaitGroup
+	waits    []func() // for periodic work, set by run
 
 	forwardBytes forwardBytes
 
@@ -126,13 +127,12 @@ func (t *tenure) newOpenSession(info metadata.SessionInfo) *openSession {
 }
 
 func (t *tenure) run() {
-	t.work.Go(t.watchSessions)
-	t.work.Go(t.watchStreams)
+	t.waits = append(t.waits, t.watchSessions(), t.watchStreams())
 	if t.jobs != nil {
-		t.work.Go(func() { t.jobs.Run(t.ctx) })
+		t.waits = append(t.waits, t.jobs.Start(t.ctx))
 	}
 	if t.writers != nil {
-		t.work.Go(func() { t.writers.Run(t.ctx) })
+		t.waits = append(t.waits, t.writers.Start(t.ctx))
 	}
 	t.work.Go(func() {
 		select {
@@ -149,6 +149,9 @@ func (t *tenure) stop() {
 	t.mu.stopped = true
 	t.mu.Unlock()
 	t.cancel(errTenureOver)
+	for _, wait := range t.waits {
+		wait()
+	}
 	t.work.Wait()
 	for _, open := range t.mu.sessions { // nothing else runs any more
 		open.commits.close()

@@ -9,7 +9,7 @@ import (
 )
 
 // ZoneWriters plans which agents of a zone write and which hand over to them, for one tenure (package
-// controlplane/zonewriter). Its methods, but for Run, must not block, and must not call ZoneAgents.
+// controlplane/zonewriter). Its methods, but for wait, must not block, and must not call ZoneAgents.
 type ZoneWriters interface {
 	// Members takes the agents as the state has them: at the beginning, and when the membership has changed.
 	Members(s *metadata.State)
@@ -17,8 +17,8 @@ type ZoneWriters interface {
 	Connected(agent id.Session)
 	// Heard notes that an agent's load is in the table; takes tells whether it takes batches.
 	Heard(agent id.Session, takes bool)
-	// Run plans and tells agents until ctx ends.
-	Run(ctx context.Context)
+	// Start plans and tells agents until ctx ends. wait returns after the end.
+	Start(ctx context.Context) (wait func())
 }
 
 // ZoneAgents are the agents connected to the owner as those who are told their writers.

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/controlplane/internal/periodic"
 	"github.com/freshet-io/freshet/controlplane/load"
 	"github.com/freshet-io/freshet/internal/putbudget"
 	"github.com/freshet-io/freshet/metadata"
@@ -29,7 +30,7 @@ const (
 	silence = 3 * time.Second
 )
 
-// Tenure plans for the length of one ownership. Its methods, but for Run, only note what happened.
+// Tenure plans for the length of one ownership. Its methods, but for Start, only note what happened.
 type Tenure struct {
 	rates   Rates
 	log     *zap.Logger
@@ -37,13 +38,13 @@ type Tenure struct {
 	loads   *load.Table
 	slows   func() bool
 	agents  Agents
-	kick    chan struct{} // holds a token when a plan may have to change, or an agent has to be told
+	rounds  periodic.Loop // woken when a plan may have to change, or an agent has to be told
 	over    atomic.Bool
 
 	mu struct {
 		sync.Mutex
 		members map[id.Session]*member
-		plans   map[string]Plan // by zone; replaced whole, by Run alone
+		plans   map[string]Plan // by zone; replaced whole, by rounds alone
 		savings savings
 		begun   time.Time // since when what agents say is heard
 		planned time.Time // when plans followed the rates last
@@ -77,7 +78,6 @@ type told struct {
 func newTenure(p *Planner, loads *load.Table, agents Agents) *Tenure {
 	t := &Tenure{
 		rates: p.cfg.Rates, log: p.cfg.Log, metrics: p.metrics, loads: loads, slows: p.cfg.Slows, agents: agents,
-		kick: make(chan struct{}, 1),
 	}
 	t.mu.members, t.mu.plans, t.mu.savings = map[id.Session]*member{}, map[string]Plan{}, savings{}
 	t.mu.begun = time.Now()
@@ -107,7 +107,7 @@ func (t *Tenure) Members(s *metadata.State) {
 		}
 	}
 	t.mu.savings.forget(t.mu.members)
-	t.wake()
+	t.rounds.Wake()
 }
 
 // Connected notes that an agent has a new stream: what it was told on the one before counts no more, since the agent may
@@ -118,7 +118,7 @@ func (t *Tenure) Connected(agent id.Session) {
 	if m := t.mu.members[agent]; m != nil {
 		m.told = told{}
 		t.mu.savings.close(m)
-		t.wake()
+		t.rounds.Wake()
 	}
 }
 
@@ -127,31 +127,14 @@ func (t *Tenure) Heard(agent id.Session, takes bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if m := t.mu.members[agent]; m != nil && (m.takes != takes || time.Since(m.heard) > silence) {
-		t.wake() // the round looks it up
+		t.rounds.Wake() // the round looks it up
 	}
 }
 
-func (t *Tenure) wake() {
-	select {
-	case t.kick <- struct{}{}:
-	default:
-	}
-}
-
-// Run plans and tells agents until ctx ends.
-func (t *Tenure) Run(ctx context.Context) {
-	defer t.metrics.clear()
-	defer t.over.Store(true)
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
+// Start plans and tells agents until ctx ends. wait returns after the end.
+func (t *Tenure) Start(ctx context.Context) (wait func()) {
 	last := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.kick:
-		case <-ticker.C:
-		}
+	t.rounds.Start(ctx, tick, func(context.Context) time.Duration {
 		now := time.Now()
 		if lost := now.Sub(last) - tick; lost > tick {
 			// The process stood still, and what agents said meanwhile may be waiting to be read.
@@ -159,6 +142,12 @@ func (t *Tenure) Run(ctx context.Context) {
 		}
 		last = now
 		t.round(now)
+		return tick
+	})
+	return func() {
+		t.rounds.Wait()
+		t.over.Store(true)
+		t.metrics.clear()
 	}
 }
 

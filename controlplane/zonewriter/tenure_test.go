@@ -29,7 +29,7 @@ type cluster struct {
 	plan   *Planner
 	tenure *Tenure
 	cancel context.CancelFunc
-	ended  sync.WaitGroup
+	wait   func()
 
 	mu     sync.Mutex
 	agents map[id.Session]*fake // open ones
@@ -68,12 +68,12 @@ func (c *cluster) own() {
 	c.tenure.Members(c.state)
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
-	c.ended.Go(func() { c.tenure.Run(ctx) })
+	c.wait = c.tenure.Start(ctx)
 }
 
 func (c *cluster) stop() {
 	c.cancel()
-	c.ended.Wait()
+	c.wait()
 }
 
 // TellZoneWriter implements Agents.
