@@ -50,8 +50,8 @@ type cluster struct {
 	scaler    *scale.Scaler
 	writers   *zonewriter.Planner
 	log       *zap.Logger
-	gathered  *prometheus.Registry
-	metrics   prometheus.Registerer      // of gathered, with the label virtual_cluster
+	gathered  prometheus.Gatherer        // of its own metrics
+	metrics   prometheus.Registerer      // with the label virtual_cluster
 	topics    atomic.Pointer[admin.APIs] // of this replica's newest tenure, nil before the first
 	stored    atomic.Pointer[stored]     // nil until the cluster's id is known
 	fault     atomic.Pointer[error]      // of the newest attempt to learn it
@@ -74,9 +74,13 @@ type stored struct {
 func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 	built := &cluster{
 		spec: spec, cfg: &c.cfg, statuses: c.statuses, members: c.members, store: c.store, log: c.cfg.Log.With(zap.String("virtual_cluster", spec.Name)),
-		bucket: c.bucket, directory: c.directory(), gathered: prometheus.NewRegistry(), warm: c.warm, takeovers: c.takeovers,
+		bucket: c.bucket, directory: c.directory(), warm: c.warm, takeovers: c.takeovers,
 	}
-	built.metrics = prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": spec.Name}, built.gathered)
+	own := prometheus.NewRegistry()
+	built.gathered, built.metrics = own, prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": spec.Name}, own)
+	if spec.Stored {
+		built.gathered, built.metrics = nonzero{own}, hostedMetrics{own: built.metrics, shared: c.clusters.hosted}
+	}
 	bounds := c.cfg.boundsOf(spec)
 	var err error
 	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, MaxExtents: bounds.PlannedExtents, StoreTime: built.bucket.Now, Log: built.log, Registerer: built.metrics})
@@ -119,7 +123,7 @@ func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 			return built.writers.Tenure(l, a)
 		},
 		NewErrands: func(a session.ErrandAgents) session.Errands { return built.errands.Tenure(a) },
-		Log:        c.cfg.Log, Registerer: built.gathered,
+		Log:        c.cfg.Log, Registerer: built.metrics,
 	})
 	return built, nil
 }

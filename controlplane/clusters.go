@@ -28,6 +28,7 @@ type clusters struct {
 	ready    func(*cluster) error
 	keys     *keys.Set
 	registry *prometheus.Registry // of the process
+	hosted   *prometheus.Registry // of what the virtual clusters of etcd count together
 	log      *zap.Logger
 
 	mu struct {
@@ -71,7 +72,7 @@ const (
 func newClusters(
 	build func(*directory.Spec) (*cluster, error), ready func(*cluster) error, set *keys.Set, registry *prometheus.Registry, log *zap.Logger,
 ) *clusters {
-	s := &clusters{build: build, ready: ready, keys: set, registry: registry, log: log}
+	s := &clusters{build: build, ready: ready, keys: set, registry: registry, hosted: prometheus.NewRegistry(), log: log}
 	s.mu.bySource, s.mu.byName = map[source]*entry{}, map[string]*entry{}
 	return s
 }
@@ -254,7 +255,7 @@ func (s *clusters) list() []operator.Listed {
 
 // Gather implements prometheus.Gatherer. It gathers the metrics of the process and of each virtual cluster that runs.
 func (s *clusters) Gather() ([]*dto.MetricFamily, error) {
-	all := prometheus.Gatherers{s.registry}
+	all := prometheus.Gatherers{s.registry, s.hosted}
 	s.mu.RLock()
 	for name, e := range s.mu.byName { // one that stops has lost its name, which another one may have
 		if e.runs(name) {

@@ -53,8 +53,9 @@ func reconciling(t *testing.T, names []string, broken map[string]error, fn func(
 			return nil
 		}
 		build := func(spec *directory.Spec) (*cluster, error) {
-			c := &cluster{spec: spec, gathered: prometheus.NewRegistry(), sessions: session.NewCluster(session.ClusterConfig{Name: spec.Name})}
-			c.gathered.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "gauge", Help: "h", ConstLabels: prometheus.Labels{"virtual_cluster": spec.Name}}))
+			own := prometheus.NewRegistry()
+			c := &cluster{spec: spec, gathered: own, sessions: session.NewCluster(session.ClusterConfig{Name: spec.Name})}
+			own.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "gauge", Help: "h", ConstLabels: prometheus.Labels{"virtual_cluster": spec.Name}}))
 			return c, nil
 		}
 		b.s = newClusters(build, ready, keys.NewSet(), prometheus.NewRegistry(), zap.NewNop())
@@ -360,8 +361,9 @@ func custom(t *testing.T, names []string, ready func(*cluster) error, run func(c
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		build := func(spec *directory.Spec) (*cluster, error) {
-			c := &cluster{spec: spec, gathered: prometheus.NewRegistry(), sessions: session.NewCluster(session.ClusterConfig{Name: spec.Name})}
-			c.gathered.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "gauge", Help: "h", ConstLabels: prometheus.Labels{"virtual_cluster": spec.Name}}))
+			own := prometheus.NewRegistry()
+			c := &cluster{spec: spec, gathered: own, sessions: session.NewCluster(session.ClusterConfig{Name: spec.Name})}
+			own.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "gauge", Help: "h", ConstLabels: prometheus.Labels{"virtual_cluster": spec.Name}}))
 			return c, nil
 		}
 		s := newClusters(build, ready, keys.NewSet(), prometheus.NewRegistry(), zap.NewNop())

@@ -31,7 +31,7 @@ func NewCluster(cfg ClusterConfig) *Cluster {
 	cfg.Protocol = cmp.Or(cfg.Protocol, api.Protocol)
 	cfg.Answers = cmp.Or(cfg.Answers, NewAnswers(0))
 	return &Cluster{
-		cfg: cfg, log: cfg.Log.With(zap.String("virtual_cluster", cfg.Name)), metrics: newMetrics(cfg.Registerer, cfg.Name),
+		cfg: cfg, log: cfg.Log.With(zap.String("virtual_cluster", cfg.Name)), metrics: newMetrics(cfg.Registerer),
 		refusals: rate.Sometimes{Interval: time.Minute},
 	}
 }

@@ -71,7 +71,7 @@ type ClusterConfig struct {
 	Limits     Limits
 	Answers    *Answers // shared by the virtual clusters of a process; default: NewAnswers(0)
 	Log        *zap.Logger
-	Registerer prometheus.Registerer
+	Registerer prometheus.Registerer // of one virtual cluster, or of several that count together
 }
 
 // Limits are the bounds and times of sessions. Zero fields take the defaults.

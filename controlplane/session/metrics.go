@@ -4,6 +4,8 @@ import (
 	"cmp"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/freshet-io/freshet/controlplane/internal/promreg"
 )
 
 // metrics of one virtual cluster's sessions.
@@ -50,23 +52,16 @@ const (
 	resultLate     = "late"
 )
 
-func newMetrics(r prometheus.Registerer, virtualCluster string) *metrics {
+func newMetrics(r prometheus.Registerer) *metrics {
 	r = cmp.Or[prometheus.Registerer](r, prometheus.NewRegistry())
-	r = prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": virtualCluster}, r)
 	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "freshet_session_" + name, Help: help})
-		r.MustRegister(c)
-		return c
+		return promreg.Register(r, prometheus.NewCounter(prometheus.CounterOpts{Name: "freshet_session_" + name, Help: help}))
 	}
 	vector := func(name, help, label string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "freshet_session_" + name, Help: help}, []string{label})
-		r.MustRegister(c)
-		return c
+		return promreg.Register(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "freshet_session_" + name, Help: help}, []string{label}))
 	}
 	gauge := func(name, help string) prometheus.Gauge {
-		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "freshet_session_" + name, Help: help})
-		r.MustRegister(g)
-		return g
+		return promreg.Register(r, prometheus.NewGauge(prometheus.GaugeOpts{Name: "freshet_session_" + name, Help: help}))
 	}
 	return &metrics{
 		streams:   gauge("streams", "Agents connected to this replica as the owner."),

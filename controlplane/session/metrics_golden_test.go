@@ -8,6 +8,6 @@ import (
 
 func TestMetrics_Golden(t *testing.T) {
 	r := metrictest.NewRegistry()
-	newMetrics(r, "main")
+	newMetrics(r)
 	r.Golden(t)
 }

@@ -14,7 +14,7 @@ import (
 
 func TestMetrics_NamesAreWellFormed(t *testing.T) {
 	r := prometheus.NewRegistry()
-	for _, name := range []string{"one", "two"} { // virtual clusters share a registry
+	for _, name := range []string{"one", "two"} { // virtual clusters may count together
 		session.NewCluster(session.ClusterConfig{Name: name, Registerer: r})
 	}
 	_, err := client.New(client.Config{

@@ -15,7 +15,7 @@ import (
 func TestTenure_UnseenAfterAPause(t *testing.T) {
 	now := time.Now()
 	lost := &openSession{serves: true, lost: now}
-	tenure := &tenure{metrics: newMetrics(nil, "")}
+	tenure := &tenure{metrics: newMetrics(nil)}
 	tenure.mu.agents = map[id.Session]*agent{1: {}}
 	tenure.mu.sessions = map[id.Session]*openSession{1: {serves: true}, 2: lost}
 	require.Empty(t, tenure.unseen(now.Add(hideAfter/2), 0))
@@ -33,7 +33,7 @@ func TestTenure_UnseenAfterAPause(t *testing.T) {
 // TestTenure_UnseenNotServing: who drains, or takes no clients, is not shown anyway, and not counted among those who are.
 func TestTenure_UnseenNotServing(t *testing.T) {
 	begin := time.Now()
-	tenure := &tenure{metrics: newMetrics(nil, "")}
+	tenure := &tenure{metrics: newMetrics(nil)}
 	tenure.mu.agents = map[id.Session]*agent{1: {}, 2: {}}
 	tenure.mu.sessions = map[id.Session]*openSession{
 		1: {serves: true, draining: true}, 2: {}, 3: {serves: true, lost: begin}, 4: {lost: begin}, 5: {serves: true, draining: true, lost: begin},
