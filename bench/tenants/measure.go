@@ -114,7 +114,7 @@ func (p *plane) size(ctx context.Context, u *usage) error {
 var stackCount = regexp.MustCompile(`^(\d+) @`)
 
 // goroutines returns the number of goroutines of agents' streams and of all others, from a profile of debug level 1. Those of a stream are
-// gRPC's, and those that gRPC calls: the stream's receiver and sender.
+// gRPC's, and those of its receiver and sender.
 func goroutines(profile string) (streams, others float64, err error) {
 	for group := range strings.SplitSeq(profile, "\n\n") {
 		_, group, _ = strings.Cut("\n"+group, "\n")
@@ -129,7 +129,7 @@ func goroutines(profile string) (streams, others float64, err error) {
 		if err != nil {
 			return 0, 0, fmt.Errorf("read a profile of goroutines: %w", err)
 		}
-		if strings.Contains(group, "google.golang.org/grpc") || strings.Contains(group, "controlplane/session.(*stream)") {
+		if strings.Contains(group, "google.golang.org/grpc") || strings.Contains(group, "controlplane/session.(*agent)") {
 			streams += n
 		} else {
 			others += n

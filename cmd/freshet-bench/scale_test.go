@@ -78,3 +78,12 @@ func TestScale_AFew(t *testing.T) {
 	require.Regexp(t, `(?m)^an agent comes +3 .* 30 +[0-9.]+ +[0-9.]+$`, out)
 	require.Regexp(t, `(?m)^an agent goes +2 .* 30 +[0-9.]+ +[0-9.]+$`, out)
 }
+
+// A few virtual clusters: all are idle, and all have an owner again after each fault.
+func TestTenants_AFew(t *testing.T) {
+	nightly.Only(t, "runs a benchmark with processes for 40 s")
+	out := small(t, "tenants", "--clusters", "5", "--loaded", "2", "--settle", "1s", "--duration", "2s")
+	figure(t, out, "idle_goroutines_beside_streams")
+	require.Positive(t, figure(t, out, "kill_all_owned_seconds"))
+	require.Zero(t, figure(t, out, "sigterm_client_errors"))
+}
