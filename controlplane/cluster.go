@@ -156,7 +156,7 @@ func (c *cluster) open(clusterID string, warm bool) (*stored, error) {
 		Turn: c.turn, Admit: c.admit,
 		Bucket: s.bucket.gate, SnapshotPrefix: SnapshotPrefix(clusterID), BucketLocation: c.cfg.BucketLocation,
 		OnOwner: c.sessions.Own, BeforeBootstrap: s.bucket.beforeBootstrap, ConfirmBucket: s.bucket.confirm, Final: final,
-		Beside: func(ctx context.Context, t replica.Tenure) { c.beside(ctx, s.work, t) }, Version: c.members.versions.Lowest,
+		Beside: func(ctx context.Context, t replica.Tenure) (wait func()) { return c.beside(ctx, s.work, t) }, Version: c.members.versions.Lowest,
 		Clocks:        c.clocks,
 		SnapshotBytes: c.cfg.SnapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval,
 		Owner: owner.Config{
@@ -171,11 +171,14 @@ func (c *cluster) open(clusterID string, warm bool) (*stored, error) {
 	return s, nil
 }
 
-// beside runs the work beside the owner until ctx ends.
-func (c *cluster) beside(ctx context.Context, work *lifecycle.Lifecycle, t replica.Tenure) {
-	wait := c.scaler.Start(ctx, t.Owner, c.sessions.Loads)
-	defer wait()
-	work.Run(ctx, lifecycle.Tenure{Owner: t.Owner, Kept: t.Kept, WantSnapshot: t.WantSnapshot})
+// beside begins the work beside the owner, which lasts until ctx ends.
+func (c *cluster) beside(ctx context.Context, work *lifecycle.Lifecycle, t replica.Tenure) (wait func()) {
+	scaled := c.scaler.Start(ctx, t.Owner, c.sessions.Loads)
+	worked := work.Start(ctx, lifecycle.Tenure{Owner: t.Owner, Kept: t.Kept, WantSnapshot: t.WantSnapshot})
+	return func() {
+		scaled()
+		worked()
+	}
 }
 
 // located returns the owner as this replica knows it, or false if there is none.

@@ -50,8 +50,8 @@ type Tenure struct {
 	WantSnapshot func()
 }
 
-// Run works until ctx ends. Failures are logged and tried again at the next interval.
-func (l *Lifecycle) Run(ctx context.Context, t Tenure) {
+// Start works until ctx ends. Failures are logged and tried again at the next interval. wait returns after the end.
+func (l *Lifecycle) Start(ctx context.Context, t Tenure) (wait func()) {
 	settings := &l.cfg.Settings
 	all := []*periodic.Loop{
 		l.every(ctx, settings.RetentionCheck, "retention failed, it is tried again", func(ctx context.Context) error { return l.retain(ctx, t.Owner) }),
@@ -59,11 +59,13 @@ func (l *Lifecycle) Run(ctx context.Context, t Tenure) {
 		l.every(ctx, settings.GarbageCheck, "orphans not swept, it is tried again", func(ctx context.Context) error { return l.sweep(ctx, t.Owner) }),
 		l.every(ctx, settings.GarbageCheck, "deleted topics not purged, it is tried again", func(ctx context.Context) error { return l.purge(ctx, t.Owner) }),
 	}
-	for _, work := range all {
-		work.Wait()
+	return func() {
+		for _, work := range all {
+			work.Wait()
+		}
+		l.waits = false
+		l.metrics.forget()
 	}
-	l.waits = false
-	l.metrics.forget()
 }
 
 // storeTimeout bounds the question to the store for its time.

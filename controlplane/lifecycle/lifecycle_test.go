@@ -164,14 +164,10 @@ func inWorld(t *testing.T, settings lifecycle.Settings, fn func(w *world)) {
 		})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			l.Run(ctx, lifecycle.Tenure{Owner: w, Kept: w.kept.Load, WantSnapshot: func() { w.wanted.Add(1) }})
-		}()
+		wait := l.Start(ctx, lifecycle.Tenure{Owner: w, Kept: w.kept.Load, WantSnapshot: func() { w.wanted.Add(1) }})
 		fn(w)
 		cancel()
-		<-ended
+		wait()
 	})
 }
 

@@ -39,8 +39,8 @@ func TestReplica_GarbageGoesWithoutTraffic(t *testing.T) {
 			r, err := replica.New(replica.Config{
 				Replica: name, Address: name + ":1", Log: log, Bucket: bucket, SnapshotPrefix: "vc/snapshots/",
 				OnOwner: func(o *owner.Owner) func() { owned <- o; return func() {} },
-				Beside: func(ctx context.Context, tn replica.Tenure) {
-					work.Run(ctx, lifecycle.Tenure{Owner: tn.Owner, Kept: tn.Kept, WantSnapshot: tn.WantSnapshot})
+				Beside: func(ctx context.Context, tn replica.Tenure) (wait func()) {
+					return work.Start(ctx, lifecycle.Tenure{Owner: tn.Owner, Kept: tn.Kept, WantSnapshot: tn.WantSnapshot})
 				},
 			})
 			require.NoError(t, err)

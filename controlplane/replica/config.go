@@ -41,8 +41,8 @@ type Config struct {
 	// owner.OnApply hooks and keep the owner; it must not wait for a proposal. The function it returns is called
 	// when the owner has ended, before ownership is given up; it should return within StopTimeout.
 	OnOwner func(*owner.Owner) (stop func())
-	// Beside runs beside the owner while a tenure lasts. It returns when ctx has ended.
-	Beside func(ctx context.Context, t Tenure)
+	// Beside begins the work beside the owner, which lasts until ctx ends. wait returns after its end.
+	Beside func(ctx context.Context, t Tenure) (wait func())
 
 	// BeforeBootstrap is called before a new virtual cluster gets its id; an error keeps it from that. nil: nothing is asked.
 	BeforeBootstrap func(context.Context) error
@@ -117,7 +117,7 @@ func (c *Config) ApplyDefaults() {
 		c.OnOwner = func(*owner.Owner) func() { return func() {} }
 	}
 	if c.Beside == nil {
-		c.Beside = func(context.Context, Tenure) {}
+		c.Beside = func(context.Context, Tenure) (wait func()) { return func() {} }
 	}
 	if c.Turn == nil {
 		c.Turn = func(string) time.Duration { return 0 }

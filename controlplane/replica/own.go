@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -39,13 +38,10 @@ func (r *Replica) own(ctx context.Context, tenure metalog.Tenure, taken func()) 
 	defer end(nil)
 	r.end.Store(&end)
 	sideCtx, cancel := context.WithCancel(ownCtx)
-	var side sync.WaitGroup
 	ticks := new(periodic.Loop)
 	ticks.Start(sideCtx, r.cfg.Tick, func(ctx context.Context) time.Duration { return r.tick(ctx, own) })
 	snaps.start(sideCtx, end)
-	side.Go(func() {
-		r.cfg.Beside(sideCtx, Tenure{Owner: own, Kept: snaps.kept.Load, WantSnapshot: func() { snaps.wanted.Store(true) }})
-	})
+	beside := r.cfg.Beside(sideCtx, Tenure{Owner: own, Kept: snaps.kept.Load, WantSnapshot: func() { snaps.wanted.Store(true) }})
 	err = own.Run(ownCtx)
 	if cause := context.Cause(ownCtx); ctx.Err() == nil && cause != nil {
 		err = cause
@@ -62,7 +58,7 @@ func (r *Replica) own(ctx context.Context, tenure metalog.Tenure, taken func()) 
 	<-stopped
 	ticks.Wait()
 	snaps.rounds.Wait()
-	side.Wait()
+	beside()
 	r.metrics.logBytes.Set(0)
 	r.metrics.unsnapshottable.Set(0)
 	r.asm = metalog.NewAssembler(r.state.Index())

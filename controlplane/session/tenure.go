@@ -134,13 +134,6 @@ func (t *tenure) run() {
 	if t.writers != nil {
 		t.waits = append(t.waits, t.writers.Start(t.ctx))
 	}
-	t.work.Go(func() {
-		select {
-		case <-t.owner.Done():
-			t.cancel(errTenureOver)
-		case <-t.ctx.Done():
-		}
-	})
 }
 
 // stop ends the tenure and waits for what it started.
