@@ -38,8 +38,12 @@ func (m hostedMetrics) MustRegister(all ...prometheus.Collector) {
 // Unregister implements prometheus.Registerer.
 func (m hostedMetrics) Unregister(c prometheus.Collector) bool { return m.of(c).Unregister(c) }
 
-// nonzero gathers no gauge that is 0: most gauges of an idle virtual cluster are.
+// nonzero gathers no gauge that is 0, as most gauges of an idle virtual cluster are, and none of notShown.
 type nonzero struct{ prometheus.Gatherer }
+
+// notShown are gauges that an idle virtual cluster has too. Tenants and operators read limits by the API. The others serve to compare replicas
+// that follow a log, which few virtual clusters of etcd have.
+var notShown = []string{"freshet_owner_limit", "freshet_replica_applied_index", "freshet_replica_state_version"}
 
 // Gather implements prometheus.Gatherer.
 func (g nonzero) Gather() ([]*dto.MetricFamily, error) {
@@ -47,5 +51,7 @@ func (g nonzero) Gather() ([]*dto.MetricFamily, error) {
 	for _, f := range families {
 		f.Metric = slices.DeleteFunc(f.Metric, func(m *dto.Metric) bool { return m.GetGauge() != nil && m.GetGauge().GetValue() == 0 })
 	}
-	return slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return len(f.Metric) == 0 }), err
+	return slices.DeleteFunc(families, func(f *dto.MetricFamily) bool {
+		return len(f.Metric) == 0 || slices.Contains(notShown, f.GetName())
+	}), err
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/internal/promreg"
 )
 
-// TestHostedMetrics: counters and histograms of two virtual clusters count together, and gauges stay apart. A gauge at 0 is not shown.
+// TestHostedMetrics: counters and histograms of two virtual clusters count together, and gauges stay apart. A gauge at 0 is not shown, nor a limit.
 func TestHostedMetrics(t *testing.T) {
 	shared := prometheus.NewRegistry()
 	all := prometheus.Gatherers{shared}
@@ -23,6 +23,7 @@ func TestHostedMetrics(t *testing.T) {
 		promreg.Register(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "v_total"}, []string{"l"})).WithLabelValues("x").Inc()
 		promreg.Register(r, prometheus.NewHistogram(prometheus.HistogramOpts{Name: "h", Buckets: []float64{1}})).Observe(1)
 		promreg.Register(r, prometheus.NewGauge(prometheus.GaugeOpts{Name: "g"})).Set(float64(i))
+		promreg.Register(r, prometheus.NewGauge(prometheus.GaugeOpts{Name: "freshet_owner_limit"})).Set(9)
 		promreg.Register(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "z"}, []string{"l"})).WithLabelValues("x").Set(float64(1 - i))
 	}
 	require.NoError(t, testutil.GatherAndCompare(all, strings.NewReader(`

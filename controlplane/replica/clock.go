@@ -106,7 +106,7 @@ func (c *clock) measure(ctx context.Context) {
 	}
 	c.skew.Store(int64(skew))
 	c.measured.Store(true)
-	c.metrics.skew.Set(skew.Seconds())
+	c.metrics.skew.Set(skew.Truncate(time.Second).Seconds()) // a store tells no fractions of a second
 	if skew.Abs() <= c.max {
 		c.agreed.Store(&before)
 	}

@@ -47,6 +47,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			"Version of the state machine; it rises when every replica of the last 10 minutes can run the next."),
 		logBytes: gauge("freshet_replica_untrimmed_log_bytes",
 			"Metadata log that snapshots do not allow to be trimmed yet, what the log limits are about; 0 unless this replica is the owner."),
-		skew: gauge("freshet_replica_clock_skew_seconds", "How far this clock is ahead of the object store's."),
+		skew: gauge("freshet_replica_clock_skew_seconds", "How many whole seconds this clock is ahead of the object store's."),
 	}
 }

@@ -52,7 +52,7 @@ func Metrics(root string) (string, error) {
 	b.WriteString(generated + `# Metrics
 
 Both processes serve them at ` + "`/metrics`" + ` of their HTTP address, with Go's own (` + "`go_*`, `process_*`" + `). Those of one virtual cluster have a label
-` + "`virtual_cluster`" + ` too. Of the virtual clusters in etcd, of which there may be thousands, control planes show gauges alone with that label, and none that is 0. Their
+` + "`virtual_cluster`" + ` too. Of the virtual clusters in etcd, of which there may be thousands, control planes show gauges alone with that label, none that is 0, and neither limits nor log indexes. Their
 counters and histograms count together, without the label. What to look at first:
 
 | Question | Metric |
