@@ -73,12 +73,14 @@ func (l load) run(t *testing.T, each func(sample)) {
 			w.owner, w.jobs = o, planner.Tenure(o, w)
 			return func() {}
 		},
-		Beside: func(ctx context.Context, tn replica.Tenure) {
+		Beside: func(ctx context.Context, tn replica.Tenure) (wait func()) {
 			close(owned)
-			var both sync.WaitGroup
-			both.Go(func() { w.jobs.Run(ctx) })
-			work.Run(ctx, lifecycle.Tenure{Owner: tn.Owner, Kept: tn.Kept, WantSnapshot: tn.WantSnapshot})
-			both.Wait()
+			jobs := w.jobs.Start(ctx)
+			worked := work.Start(ctx, lifecycle.Tenure{Owner: tn.Owner, Kept: tn.Kept, WantSnapshot: tn.WantSnapshot})
+			return func() {
+				worked()
+				jobs()
+			}
 		},
 	})
 	require.NoError(t, err)

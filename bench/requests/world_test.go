@@ -104,14 +104,17 @@ func (w *world) startControlPlane() (stop func()) {
 			w.owner, w.jobs = o, planner.Tenure(o, w)
 			return func() {}
 		},
-		Beside: func(ctx context.Context, tn replica.Tenure) {
+		Beside: func(ctx context.Context, tn replica.Tenure) (wait func()) {
 			close(owned)
-			var both sync.WaitGroup
+			jobs := func() {}
 			if w.load.jobs {
-				both.Go(func() { w.jobs.Run(ctx) })
+				jobs = w.jobs.Start(ctx)
 			}
-			work.Run(ctx, lifecycle.Tenure{Owner: tn.Owner, Kept: tn.Kept, WantSnapshot: tn.WantSnapshot})
-			both.Wait()
+			worked := work.Start(ctx, lifecycle.Tenure{Owner: tn.Owner, Kept: tn.Kept, WantSnapshot: tn.WantSnapshot})
+			return func() {
+				worked()
+				jobs()
+			}
 		},
 	})
 	require.NoError(w.t, err)

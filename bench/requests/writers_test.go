@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -23,11 +22,10 @@ func (w *world) planWriters() (stop func()) {
 	_, err := w.owner.Read(w.writers.Members)
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(w.t.Context())
-	var planning sync.WaitGroup
-	planning.Go(func() { w.writers.Run(ctx) })
+	wait := w.writers.Start(ctx)
 	return func() {
 		cancel()
-		planning.Wait()
+		wait()
 	}
 }
 

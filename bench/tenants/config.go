@@ -20,7 +20,7 @@ type Config struct {
 	Out      io.Writer     // default: standard output
 }
 
-// ApplyDefaults sets what is zero to its default.
+// ApplyDefaults sets the defaults of zero fields.
 func (c *Config) ApplyDefaults() {
 	c.Clusters = cmp.Or(c.Clusters, 990)
 	c.Loaded = cmp.Or(c.Loaded, 10)

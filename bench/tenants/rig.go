@@ -174,7 +174,7 @@ func (p *plane) awaitReady(ctx context.Context) error {
 
 // get returns the body of an answer, to a request with the operator key. Answers other than 200 are errors.
 func get(ctx context.Context, url string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", url, err)
 	}

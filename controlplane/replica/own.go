@@ -54,7 +54,7 @@ func (r *Replica) own(ctx context.Context, tenure metalog.Tenure, taken func()) 
 	r.locatedAt(metalog.Status{})
 	stopped := r.stop(stop)
 	r.resign(ctx, tenure)
-	// Hashing a large state takes a while and cannot be stopped: nobody waits for that with ownership in hand.
+	// Hashing a large state takes a while and cannot be stopped. So ownership is given up before the waits.
 	<-stopped
 	ticks.Wait()
 	snaps.rounds.Wait()
@@ -69,7 +69,7 @@ func (r *Replica) own(ctx context.Context, tenure metalog.Tenure, taken func()) 
 	return err
 }
 
-// prepare brings the state to the tenure's tail, which nobody else can move, and makes the owner. It refuses a log that is older
+// prepare brings the state to the tenure's tail, which no other replica can move, and makes the owner. It refuses a log that is older
 // than the bucket.
 func (r *Replica) prepare(ctx context.Context, tenure metalog.Tenure) (*owner.Owner, *snapshots, error) {
 	if err := r.catchUp(ctx, tenure.Tail()); err != nil {

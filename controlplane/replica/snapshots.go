@@ -36,7 +36,7 @@ type snapshots struct {
 
 	refs     []metalog.SnapshotRef // as pointed to, newest first
 	kept     atomic.Uint64         // index of the second of refs, 0 if there is none
-	wanted   atomic.Bool           // somebody waits for one, however little log there is
+	wanted   atomic.Bool           // garbage waits for one, however little log there is
 	trimmed  uint64                // what Trim was last done up to
 	total    int64                 // tenure.Total when the newest was taken
 	at       time.Time             // and when; zero if never

@@ -252,14 +252,12 @@ func (w *world) own() {
 	w.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
 	o.cancel = cancel
-	o.ended.Go(func() { o.Run(ctx) })
-	o.ended.Go(func() {
-		l.Run(ctx, lifecycle.Tenure{Owner: o, Kept: func() uint64 {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			return w.kept
-		}, WantSnapshot: func() {}})
-	})
+	o.ended.Go(o.Start(ctx))
+	o.ended.Go(l.Start(ctx, lifecycle.Tenure{Owner: o, Kept: func() uint64 {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.kept
+	}, WantSnapshot: func() {}}))
 }
 
 func (w *world) stop() {

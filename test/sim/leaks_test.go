@@ -81,8 +81,8 @@ func newLivingClusterWith(t *testing.T, clock *driven, opts options, guard func(
 			Agents:   a, StoreTime: func(context.Context) (time.Time, error) { return clock.now(), nil }, Log: cfg.Logger,
 		})
 		require.NoError(t, err)
-		cfg.Beside = func(ctx context.Context, tn replica.Tenure) {
-			work.Run(ctx, lifecycle.Tenure{Owner: tn.Owner, Kept: tn.Kept, WantSnapshot: tn.WantSnapshot})
+		cfg.Beside = func(ctx context.Context, tn replica.Tenure) (wait func()) {
+			return work.Start(ctx, lifecycle.Tenure{Owner: tn.Owner, Kept: tn.Kept, WantSnapshot: tn.WantSnapshot})
 		}
 	}
 	return newCluster(t, opts)

@@ -95,8 +95,8 @@ func (w *work) join(c *cluster, cfg *replica.Config, a lifecycle.Agents) {
 	})
 	require.NoError(c.t, err)
 	cfg.Owner.Now, cfg.MaxSkew, cfg.Tick = w.now, 1000*time.Hour, 300*time.Millisecond
-	cfg.Beside = func(ctx context.Context, t replica.Tenure) {
-		l.Run(ctx, lifecycle.Tenure{Owner: t.Owner, Kept: t.Kept, WantSnapshot: t.WantSnapshot})
+	cfg.Beside = func(ctx context.Context, t replica.Tenure) (wait func()) {
+		return l.Start(ctx, lifecycle.Tenure{Owner: t.Owner, Kept: t.Kept, WantSnapshot: t.WantSnapshot})
 	}
 }
 

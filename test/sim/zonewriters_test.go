@@ -34,10 +34,10 @@ func (p *appointed) tenure(_ *controlload.Table, a session.ZoneAgents) session.Z
 	return p
 }
 
-func (p *appointed) Members(*metadata.State)    {}
-func (p *appointed) Heard(id.Session, bool)     {}
-func (p *appointed) Run(ctx context.Context)    { <-ctx.Done() }
-func (p *appointed) Connected(agent id.Session) { go p.tell(agent) } // it must not be told from here
+func (p *appointed) Members(*metadata.State)             {}
+func (p *appointed) Heard(id.Session, bool)              {}
+func (p *appointed) Start(context.Context) (wait func()) { return func() {} }
+func (p *appointed) Connected(agent id.Session)          { go p.tell(agent) } // it must not be told from here
 
 func (p *appointed) tell(agent id.Session) {
 	p.mu.Lock()
