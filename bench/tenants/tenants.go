@@ -95,6 +95,7 @@ func (r *rig) run(ctx context.Context) error {
 	if err := f.run(ctx); err != nil {
 		return err
 	}
+	report.add("idle_heartbeats_refused", float64(idles.faults()), 0)
 	if report.missed > 0 && r.cfg.Bounds {
 		return fmt.Errorf("%d figures: %w", report.missed, ErrBound)
 	}

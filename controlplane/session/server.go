@@ -55,7 +55,6 @@ func ServerOptions(set *keys.Set, secure *tls.Config, log *zap.Logger) []grpc.Se
 		grpc.MaxSendMsgSize(maxMessageBytes),
 		// The default, 32 KiB for each connection, is a third of the memory of a replica with idle agents. Large messages go by the buffer.
 		grpc.ReadBufferSize(4 << 10),
-		grpc.SharedWriteBuffer(true),
 		grpc.InitialWindowSize(4 << 20),
 		grpc.InitialConnWindowSize(8 << 20),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}),
