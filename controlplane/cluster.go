@@ -153,7 +153,7 @@ func (c *cluster) open(clusterID string, warm bool) (*stored, error) {
 	bounds := c.cfg.boundsOf(c.spec)
 	s.replica, err = replica.New(replica.Config{
 		Replica: c.cfg.ReplicaID, Address: c.cfg.Advertise, TakeOver: c.cfg.TakeOver, Cold: !warm, Log: metadataLog, ClusterID: clusterID,
-		Turn: c.turn, Admit: c.admit,
+		Turn: c.turn, Admit: c.admission(warm),
 		Bucket: s.bucket.gate, SnapshotPrefix: SnapshotPrefix(clusterID), BucketLocation: c.cfg.BucketLocation,
 		OnOwner: c.sessions.Own, BeforeBootstrap: s.bucket.beforeBootstrap, ConfirmBucket: s.bucket.confirm, Final: final,
 		Beside: func(ctx context.Context, t replica.Tenure) (wait func()) { return c.beside(ctx, s.work, t) }, Version: c.members.versions.Lowest,
@@ -330,12 +330,17 @@ func (c *cluster) turn(former string) time.Duration {
 	return c.members.turn(c.clusterID(), former)
 }
 
-// admit waits until the process takes few enough virtual clusters over.
-func (c *cluster) admit(ctx context.Context) (done func(), err error) {
-	if err := c.takeovers.Acquire(ctx, 1); err != nil {
-		return nil, fmt.Errorf("wait for other takeovers: %w", err)
+// admission returns Admit of the replica. A warm one has the state already, and does not wait for others.
+func (c *cluster) admission(warm bool) func(ctx context.Context) (done func(), err error) {
+	if warm {
+		return nil
 	}
-	return func() { c.takeovers.Release(1) }, nil
+	return func(ctx context.Context) (func(), error) {
+		if err := c.takeovers.Acquire(ctx, 1); err != nil {
+			return nil, fmt.Errorf("wait for other takeovers: %w", err)
+		}
+		return func() { c.takeovers.Release(1) }, nil
+	}
 }
 
 // Bounds of learning the cluster's id.

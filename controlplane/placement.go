@@ -16,7 +16,7 @@ const (
 	claimPause = 200 * time.Millisecond
 	// maxClaimRank bounds the wait of the worst placed replicas.
 	maxClaimRank = 10
-	// maxTakeovers is the number of virtual clusters that a replica takes over at a time. Each may load a snapshot.
+	// maxTakeovers is the number of virtual clusters that a replica takes over at a time, not counting warm ones. Each may load a snapshot.
 	maxTakeovers = 16
 	// handOverPause is the time between two hand-overs to better placed replicas.
 	handOverPause = time.Second

@@ -196,15 +196,15 @@ func agentKey(virtualCluster string) string { return "key-of-" + virtualCluster 
 // creators bounds the Specs that are written at once.
 const creators = 16
 
-// create writes the Specs of virtual clusters, as a tenant's sign-up does.
-func (r *rig) create(ctx context.Context, names []string) error {
+// create writes the Specs of virtual clusters, as a tenant's sign-up does. A provider marks those with much load as warm.
+func (r *rig) create(ctx context.Context, names []string, warm bool) error {
 	d := directory.Directory{Client: r.client, Prefix: etcdlog.DefaultPrefix}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(creators)
 	for _, name := range names {
 		group.Go(func() error {
 			return d.Create(ctx, &directory.Spec{
-				ID: id.NewCluster(), Name: name, State: directory.Active, DefaultPartitions: 1,
+				ID: id.NewCluster(), Name: name, State: directory.Active, Warm: warm, DefaultPartitions: 1,
 				Keys: []directory.Key{{Hash: accesskey.HashOf(agentKey(name)), Kind: keys.Agent}},
 			})
 		})

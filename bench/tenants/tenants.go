@@ -42,7 +42,7 @@ func names(of string, n int) (all []string) {
 // run goes through the phases: loaded clusters without load, then all clusters idle, then faults under load.
 func (r *rig) run(ctx context.Context) error {
 	loaded, unused := names("loaded", r.cfg.Loaded), names("idle", r.cfg.Clusters)
-	if err := r.create(ctx, loaded); err != nil {
+	if err := r.create(ctx, loaded, true); err != nil {
 		return err
 	}
 	var kafka []string
@@ -58,7 +58,7 @@ func (r *rig) run(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	if err := r.create(ctx, unused); err != nil {
+	if err := r.create(ctx, unused, false); err != nil {
 		return err
 	}
 	created := time.Since(began)

@@ -23,7 +23,7 @@ import (
 
 const (
 	noisyTenants = 100
-	noisyTime    = 20 * time.Second
+	noisyTime    = 10 * time.Second
 	noisyTopics  = 20 // limit of each tenant
 	// A tenant's log has its share of 70 % of etcd's default quota, and half of that before commits slow down.
 	etcdQuota = 2 << 30
