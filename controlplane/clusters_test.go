@@ -89,8 +89,8 @@ func TestControlPlane_ClusterInEtcd(t *testing.T) {
 		l := r.listed(t)
 		require.Equal(t, operator.Listed{VirtualCluster: "orders", ClusterID: spec.ID, Source: "etcd", State: "active", Owner: l["orders"].Owner}, l["orders"])
 		require.Equal(t, "settings", l["one"].Source)
-		require.Contains(t, r.get(t, "/metrics"), `virtual_cluster="orders"`)
 	}
+	require.Contains(t, first.get(t, "/metrics")+second.get(t, "/metrics"), `virtual_cluster="orders"`, "of the owner")
 
 	set := func(state directory.State) {
 		t.Helper()

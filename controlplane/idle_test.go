@@ -13,6 +13,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/internal/etcdserver"
+	"github.com/freshet-io/freshet/internal/nightly"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore/mem"
@@ -52,6 +53,7 @@ func revision(t *testing.T, etcd *etcdserver.Server) int64 {
 
 // TestControlPlane_IdleClusters shows what unused virtual clusters cost one replica, and asserts that they write nothing to etcd.
 func TestControlPlane_IdleClusters(t *testing.T) {
+	nightly.Only(t, "waits for half a minute")
 	const many, window = 50, 10 * time.Second
 	etcd, bucket := startEtcd(t), &askedBucket{Bucket: mem.New()}
 	r := start(t, etcd, bucket, "r1")
