@@ -181,11 +181,11 @@ func (r *Replica) Run(ctx context.Context) error {
 	}
 }
 
-// rest keeps a cold replica without a state while another one owns the log, or while the owner is not known.
+// rest keeps a cold replica without a state while another one, or an earlier process of its own, owns the log, or while the owner is not known.
 func (r *Replica) rest(ctx context.Context) {
 	for r.cfg.Cold && ctx.Err() == nil {
 		seen := r.cfg.Log.Ownership()
-		others := seen.Owned && seen.Owner.Replica != "" && seen.Owner.Replica != r.cfg.Replica
+		others := seen.Owned && seen.Owner.Replica != "" && !(r.cfg.TakeOver && seen.Owner.Replica == r.cfg.Replica)
 		if seen.Known && !others {
 			return
 		}
@@ -241,6 +241,9 @@ func (r *Replica) round(ctx context.Context) error {
 	takeOver := r.cfg.TakeOver && st.Owner.Replica == r.cfg.Replica
 	if st.Owned && !takeOver {
 		r.former = st.Owner.Replica
+		if r.cfg.Cold {
+			return nil
+		}
 		return r.catchUp(ctx, st.Tail)
 	}
 	if !takeOver && !r.turn(ctx) {
@@ -277,6 +280,9 @@ func (r *Replica) take(ctx context.Context, tail uint64, takeOver bool) error {
 	}
 	done = sync.OnceFunc(done)
 	defer done()
+	if r.cfg.Log.Ownership().Owned && !takeOver { // another replica was faster
+		return nil
+	}
 	if err := r.catchUp(ctx, tail); err != nil {
 		return err
 	}

@@ -687,6 +687,55 @@ func TestReplica_Cold(t *testing.T) {
 	})
 }
 
+// A cold replica that starts again before the key of its earlier process expires reads nothing until then. One that waits for its admission loads
+// nothing once another one owns the log.
+func TestReplica_ColdLoadsNothingInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		admitted := make(chan struct{})
+		w := newWorld(t, func(c *replica.Config) {
+			c.Cold = true
+			if c.Replica == "slow" {
+				c.Admit = func(context.Context) (func(), error) {
+					<-admitted
+					return func() {}, nil
+				}
+			}
+		})
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		w.propose(a)
+		a.net.CutOff() // its key stays until the lease expires
+		a.cancel()
+		require.NoError(t, <-a.ended)
+		var reads atomic.Int64
+		count := func(op memlog.Op) memlog.Fault {
+			if op.Kind == memlog.OpView || op.Kind == memlog.OpRange || op.Kind == memlog.OpSnapshots {
+				reads.Add(1)
+			}
+			return memlog.Pass
+		}
+		again := w.startFaulty("a", count)
+		time.Sleep(time.Second)
+		require.Zero(t, again.owned.Load())
+		require.LessOrEqual(t, reads.Load(), int64(1), "before the first view of the keys")
+		w.waitOwner(again, 10*time.Second)
+		again.net.SetFaults(nil)
+
+		slow := w.start("slow")
+		time.Sleep(time.Second)
+		again.HandOver() // "slow" waits for its admission, and the former owner takes the log again
+		time.Sleep(time.Second)
+		w.waitOwner(again, time.Second)
+		reads.Store(0)
+		slow.net.SetFaults(count)
+		time.Sleep(time.Second)
+		close(admitted)
+		time.Sleep(time.Second)
+		require.Zero(t, reads.Load())
+		w.stop(slow, again)
+	})
+}
+
 // A cold replica that cannot see the ownership keys waits, and does not take the log.
 func TestReplica_ColdWithoutAView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
