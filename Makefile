@@ -18,7 +18,7 @@ export GOFLAGS := $(strip -trimpath $(filter-out -trimpath,$(shell $(GO) env GOF
 # MEASURING The other packages with real processes. They measure times, so they run alone, after test/sim.
 # The longest packages come first in each list.
 UNIT      = $(shell { $(GO) list ./... || echo ./go-list-failed; } | grep -v '/test/') ./test/removal
-PLAIN     = $(shell $(GO) list ./bench/... ./cmd/... ./deploy/... ./internal/docs ./internal/lint ./controlplane/job) ./test/removal
+PLAIN     = $(shell $(GO) list ./bench/... ./cmd/... ./deploy/... ./internal/docs ./internal/lint ./controlplane/job ./controlplane/registry/...) ./test/removal
 WAITING   = ./test/clients ./test/matrix ./test/ecosystem ./test/differential ./test/e2e ./test/zones ./test/chart ./test/elastic ./test/upgrade ./test/tenants ./test/ecs ./test/attacks ./test/soak
 MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' -e '/test/removal' -e '/test/kube' -e '/test/ecs/cluster' -e '/test/compose' -e '/test/boundary' $(WAITING:./%=-e '/%$$'))
 # Vet is make lint's.
@@ -122,7 +122,7 @@ nightly: build ## run what make test leaves out: slow, random and timed tests, f
 	@failed=; run() { echo "== $$*"; "$$@" || failed="$$failed; $$*"; }; \
 	export FRESHET_NIGHTLY=1 CI=true FRESHET_BINARY=$(abspath $(BIN)/freshet); \
 	run $(TEST) -count=1 -timeout 40m $(UNIT); \
-	run $(TEST) -race -count=1 -timeout 40m ./controlplane/job ./test/removal; \
+	run $(TEST) -race -count=1 -timeout 40m ./controlplane/job ./controlplane/registry/... ./test/removal; \
 	run $(TEST) -count=1 -timeout 60m -p 1 $(WAITING); \
 	run $(TEST) -count=1 -timeout 40m -p 1 ./test/faults ./test/timing -args -bounds; \
 	run $(TEST) -race -count=1 -timeout 40m -parallel 6 ./test/sim; \
