@@ -109,7 +109,7 @@ func newCtlTeam(p program.Program) *cobra.Command {
 			use: "create NAME", short: "Create a team and its owner, with an operator key", args: 1, takes: "the name of one team", operator: true,
 			example: "  freshet ctl team create orders --email ada@example.com",
 			bind: func(f *pflag.FlagSet) {
-				f.StringVar(&email, "email", "", "e-mail address of the owner; an account with this address becomes the owner, or else a new one")
+				f.StringVar(&email, "email", "", "e-mail address of the owner; an account that an operator has created with this address becomes the owner, or else a new one")
 			},
 			run: func(ctx context.Context, c ctl.Config, args []string, s cli.Streams) error {
 				return ctl.CreateTeam(ctx, c, args[0], email, s)

@@ -226,6 +226,14 @@ func validPart(text string) bool {
 
 const sha256Size = 32
 
+// CheckName returns ErrInvalid for a text that is no name of a team, agent key or API token.
+func CheckName(name string) error {
+	if err := text("name", name, MaxNameBytes); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return nil
+}
+
 // text returns an error for a text that is empty, too long or has characters that do not print.
 func text(field, value string, limit int) error {
 	switch {

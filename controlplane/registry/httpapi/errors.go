@@ -112,6 +112,7 @@ var answers = []struct {
 	{registry.ErrConflict, http.StatusConflict},
 	{registry.ErrDeleting, http.StatusConflict},
 	{registry.ErrTaken, http.StatusConflict},
+	{errUnverified, http.StatusConflict},
 	{errSuspended, http.StatusConflict},
 	{registry.ErrNotFound, http.StatusNotFound},
 }

@@ -21,7 +21,7 @@ type ownedTeamOutput struct{ Body OwnedTeam }
 type createTeamInput struct {
 	Body struct {
 		Name  string `json:"name" minLength:"1" maxLength:"200" doc:"Name of the team, at most 200 bytes."`
-		Email string `json:"email" minLength:"3" maxLength:"254" doc:"E-mail address of the owner. An account with this address becomes the owner, or else a new one."`
+		Email string `json:"email" minLength:"3" maxLength:"254" doc:"E-mail address of the owner. An account that an operator has created with this address becomes the owner, or else a new one."`
 	}
 }
 
@@ -53,13 +53,19 @@ func (h *Handler) createTeam(ctx context.Context, who *caller, in *createTeamInp
 	return &ownedTeamOutput{OwnedTeam{Team: t.Body, Owner: a.ID, Token: token}}, nil
 }
 
-// accountOf returns the account of an e-mail address.
+// errUnverified is returned for an e-mail address whose account signed up by itself: it may be another person's.
+var errUnverified = errors.New("the account with this e-mail address signed up by itself, and the address was not verified: use another address")
+
+// accountOf returns the account of an e-mail address, which is new or was made by an operator.
 func (h *Handler) accountOf(ctx context.Context, email string) (*registry.Account, error) {
 	a, err := h.cfg.Registry.AccountByEmail(ctx, email)
-	if !errors.Is(err, registry.ErrNotFound) {
-		return a, err
+	switch {
+	case errors.Is(err, registry.ErrNotFound):
+		return h.cfg.Registry.CreateAccount(ctx, registry.NewAccount{Email: email, Name: nameOf(email)})
+	case err == nil && a.PasswordHash != "" && a.Verified.IsZero():
+		return nil, errUnverified
 	}
-	return h.cfg.Registry.CreateAccount(ctx, registry.NewAccount{Email: email, Name: nameOf(email)})
+	return a, err
 }
 
 // storeToken stores a new API token and returns it.

@@ -51,3 +51,13 @@ func TestCreateTeam(t *testing.T) {
 	}
 	require.Contains(t, create("beyond", "first@example.com", http.StatusForbidden).text, "limit of 20 teams of an account reached")
 }
+
+// TestCreateTeam_OfAnUnverifiedAccount: an account that signed up with an e-mail address, which was not verified, gets no team of an operator.
+func TestCreateTeam_OfAnUnverifiedAccount(t *testing.T) {
+	f := open(t)
+	f.signUp(t, 0, signUpBodyOf("ada@example.com", rightPassword, "data", "main"))
+	create := request{method: http.MethodPost, path: "/v1/teams", body: `{"name":"orders","email":"Ada@example.com"}`}.bearer(operatorKey)
+	a := f.do(t, create)
+	require.Equal(t, http.StatusConflict, a.status, a.text)
+	require.Contains(t, a.text, "the address was not verified")
+}

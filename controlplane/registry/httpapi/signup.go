@@ -85,10 +85,11 @@ func (h *Handler) signUpInvited(ctx context.Context, who *caller, in *signUpInvi
 	}
 	hash, err := h.passwords.Hash(in.Body.Password)
 	if err != nil {
+		h.forgive(ctx, "sign-ups from "+network(who.address))
 		return nil, err
 	}
 	n := registry.NewAccount{Email: in.Body.Email, Name: nameOf(in.Body.Email), PasswordHash: hash}
-	a, err := h.cfg.Registry.SignUpInvited(ctx, n, who.address, in.Team, secret)
+	a, err := h.cfg.Registry.SignUpInvited(ctx, n, network(who.address), in.Team, secret)
 	if err != nil {
 		return nil, field(err, "body.email", emailRequirement)
 	}
@@ -115,6 +116,9 @@ func (h *Handler) signUp(ctx context.Context, who *caller, in *signUpInput) (*si
 	if !id.ValidVirtualCluster(in.Body.Cluster) {
 		return nil, clusterNameFault("body.cluster")
 	}
+	if err := registry.CheckName(in.Body.Team); err != nil { // before the answer depends on the account
+		return nil, field(err, "body.team", nameRequirement)
+	}
 	if err := h.cfg.Registry.Attempt(ctx, "sign-ups from "+network(who.address)); err != nil {
 		return nil, err
 	}
@@ -131,10 +135,11 @@ func (h *Handler) signUp(ctx context.Context, who *caller, in *signUpInput) (*si
 func (h *Handler) signUpAnew(ctx context.Context, who *caller, in signUpBody) (*signedUpOutput, error) {
 	hash, err := h.passwords.Hash(in.Password)
 	if err != nil {
+		h.forgive(ctx, "sign-ups from "+network(who.address))
 		return nil, err
 	}
 	n := registry.NewSignUp{
-		NewAccount: registry.NewAccount{Email: in.Email, Name: nameOf(in.Email), PasswordHash: hash}, Address: who.address,
+		NewAccount: registry.NewAccount{Email: in.Email, Name: nameOf(in.Email), PasswordHash: hash}, Address: network(who.address),
 		Team: in.Team, ClusterID: id.NewCluster(), Cluster: in.Cluster, KeyName: signUpKey,
 	}
 	key, err := accesskey.New(accesskey.AgentPrefix, n.ClusterID)
@@ -229,15 +234,15 @@ var errPassword = errors.New("the e-mail address or the password is wrong")
 // checkPassword returns errPassword unless a password is that of an account, which is nil for an unknown e-mail address. An unknown address takes the time of a
 // known one.
 //
-// An address from which the account has logged in before has pauses of its own. So attempts from elsewhere cannot lock the account out.
+// A network from which the account has logged in before has pauses of its own. So attempts from elsewhere cannot lock the account out.
 // Errors: errPassword, registry.PausedError, password.ErrBusy.
 func (h *Handler) checkPassword(ctx context.Context, who *caller, email string, a *registry.Account, text string) error {
 	subjects := []string{"logins from " + network(who.address), "logins of " + email}
 	hash := ""
 	if a != nil {
 		hash = a.PasswordHash
-		if slices.Contains(a.Addresses, who.address) {
-			subjects = []string{"logins of " + email + " from " + who.address}
+		if from := network(who.address); slices.Contains(a.Addresses, from) {
+			subjects = []string{"logins of " + email + " from " + from}
 		}
 	}
 	for _, subject := range subjects {
@@ -247,16 +252,22 @@ func (h *Handler) checkPassword(ctx context.Context, who *caller, email string, 
 	}
 	ok, err := h.passwords.Verify(hash, text)
 	if err != nil {
+		h.forgive(ctx, subjects...)
 		return err
 	}
 	if !ok {
 		h.cfg.Logger.Info("password refused", zap.Bool("account_exists", a != nil), zap.String("address", who.address))
 		return errPassword
 	}
+	h.forgive(ctx, subjects...)
+	return nil
+}
+
+// forgive takes back an attempt of each subject, because the attempt has succeeded, or was refused before its password was looked at.
+func (h *Handler) forgive(ctx context.Context, subjects ...string) {
 	for _, subject := range subjects {
 		if err := h.cfg.Registry.Forgive(ctx, subject); err != nil {
-			h.cfg.Logger.Warn("forgive attempts after a login", zap.String("account", a.ID), zap.Error(err))
+			h.cfg.Logger.Warn("an attempt was not taken back", zap.Error(err))
 		}
 	}
-	return nil
 }
