@@ -185,7 +185,7 @@ func (r *Replica) Run(ctx context.Context) error {
 func (r *Replica) rest(ctx context.Context) {
 	for r.cfg.Cold && ctx.Err() == nil {
 		seen := r.cfg.Log.Ownership()
-		others := seen.Owned && seen.Owner.Replica != "" && !(r.cfg.TakeOver && seen.Owner.Replica == r.cfg.Replica)
+		others := seen.Owned && seen.Owner.Replica != "" && (!r.cfg.TakeOver || seen.Owner.Replica != r.cfg.Replica)
 		if seen.Known && !others {
 			return
 		}
