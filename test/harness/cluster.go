@@ -53,7 +53,7 @@ type Cluster struct {
 	OperatorKey   string
 	BucketURL     string
 	Files         *testservers.TLSFiles // between agents and control plane; nil without TLS
-	PublicFiles   *testservers.TLSFiles // of the HTTP API for tenants; nil unless Hosted
+	PublicFiles   *testservers.TLSFiles // of the HTTP API for tenants: Files with TLS; nil unless Hosted
 
 	cfg ClusterConfig
 }
@@ -129,7 +129,7 @@ func NewCluster(t testing.TB, cfg ClusterConfig) *Cluster {
 	if cfg.TLS {
 		c.Files = testservers.NewTLSFiles(t)
 	}
-	if cfg.Hosted {
+	if c.PublicFiles = c.Files; cfg.Hosted && c.Files == nil {
 		c.PublicFiles = testservers.NewTLSFiles(t)
 	}
 	for i := range cfg.ControlPlanes {
