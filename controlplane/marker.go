@@ -48,8 +48,9 @@ const (
 // Only the owner knows the bundles, so another replica without snapshots waits until the owner has written the id. The id is
 // missing if a process ended between Bootstrap and the first attempt, or if an operator removed the object.
 //
-// The owner goes on comparing every markerRepeat, with one GET. Other replicas compare until their gate is open. Once the gate is
-// open, no outcome ends the process, because the bucket was the cluster's own.
+// The owner goes on comparing every markerRepeat, with one GET. A bucket of the state alone is read by no agent, so its owner compares only after
+// further entries of the log, and an idle virtual cluster costs no request. Other replicas compare until their gate is open. Once the gate
+// is open, no outcome ends the process, because the bucket was the cluster's own.
 type bucketCheck struct {
 	bucketFacts
 	fault  atomic.Pointer[error]
@@ -126,13 +127,24 @@ func (c *bucketCheck) wait() {
 // keep repeats the comparison on the owner until ctx ends. It logs the first of several failures of one kind.
 func (c *bucketCheck) keep(ctx context.Context) *periodic.Loop {
 	failing, wrong := false, false // the newest attempt
+	compared := uint64(0)          // index of the state before the newest attempt without an error
 	repeats := new(periodic.Loop)
 	repeats.Start(ctx, markerRepeat, func(ctx context.Context) time.Duration {
-		if c.owner() == nil {
-			failing, wrong = false, false
+		o := c.owner()
+		if o == nil {
+			failing, wrong, compared = false, false, 0
 			return markerRepeat
 		}
-		_, err := c.attempt(ctx)
+		index, err := o.Read(func(*metadata.State) {})
+		if err != nil { // its tenure is over
+			return markerRepeat
+		}
+		if !c.records && index == compared {
+			return markerRepeat
+		}
+		if _, err = c.attempt(ctx); err == nil {
+			compared = index
+		}
 		pause := markerRepeat
 		switch {
 		case err == nil, ctx.Err() != nil:

@@ -184,7 +184,13 @@ type running struct {
 // checking runs a check on the owner, or with nil on another replica.
 func checking(t *testing.T, bucket objstore.Bucket, o *owner.Owner, snapshots ...string) *running {
 	t.Helper()
-	r := &running{bucketCheck: checkOf(bucket, "id", snapshots...), ended: make(chan error, 1)}
+	return runCheck(t, checkOf(bucket, "id", snapshots...), o)
+}
+
+// runCheck runs a check until the test ends.
+func runCheck(t *testing.T, c *bucketCheck, o *owner.Owner) *running {
+	t.Helper()
+	r := &running{bucketCheck: c, ended: make(chan error, 1)}
 	var core zapcore.Core
 	core, r.logged = observer.New(zap.WarnLevel)
 	r.log, r.owner = zap.New(core), func() *owner.Owner { return o }
@@ -373,6 +379,29 @@ func TestBucketCheck_RepeatsOnTheOwnerAlone(t *testing.T) {
 		checking(t, bucket, o)
 		time.Sleep(time.Hour + time.Second)
 		require.EqualValues(t, 2+time.Hour/markerRepeat, bucket.gets.Load())
+	})
+}
+
+// TestBucketCheck_IdleStateBucket: the owner of an idle virtual cluster does not read a bucket of the state alone again.
+func TestBucketCheck_IdleStateBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bucket := &counted{Bucket: mem.New()}
+		mark(t, bucket, marker.Marker{ClusterID: "id"})
+		o, _ := ownerOf(t, 0)
+		state := checkOf(bucket, "id")
+		state.records = false
+		runCheck(t, state, o)
+		time.Sleep(time.Minute)
+		idle := bucket.gets.Load()
+		time.Sleep(time.Hour)
+		require.Equal(t, idle, bucket.gets.Load())
+
+		remove(t, bucket, marker.Key("main"))
+		_, _, err := o.Propose(t.Context(), &metadata.OpenSession{Instance: "j"})
+		require.NoError(t, err)
+		time.Sleep(markerRepeat + time.Second)
+		_, err = marker.Read(t.Context(), bucket, "main")
+		require.NoError(t, err, "written again after an entry")
 	})
 }
 
