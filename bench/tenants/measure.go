@@ -143,6 +143,9 @@ func (r *rig) profile(ctx context.Context) error {
 	if r.cfg.Profiles == "" {
 		return nil
 	}
+	if err := os.MkdirAll(r.cfg.Profiles, 0o700); err != nil {
+		return fmt.Errorf("directory of profiles: %w", err)
+	}
 	for i, p := range r.planes {
 		for name, path := range map[string]string{
 			"goroutines": "/debug/pprof/goroutine?debug=1", "heap": "/debug/pprof/heap?gc=1", "cpu": "/debug/pprof/profile?seconds=10", "metrics": "/metrics",
