@@ -42,20 +42,22 @@ type idles struct {
 	stop context.CancelFunc
 }
 
-// connect opens a stream for each virtual cluster, and has a member join a group. Streams stay until close.
-func connect(ctx context.Context, controlPlane, names []string) (*idles, error) {
+// connect opens a stream for each virtual cluster, by name with its cluster id, and has a member join a group. Streams stay until close.
+func connect(ctx context.Context, controlPlane []string, ids map[string]string) (*idles, error) {
 	ctx, stop := context.WithCancel(ctx)
 	is := &idles{stop: stop}
 	group, joining := errgroup.WithContext(ctx)
 	group.SetLimit(joiners)
-	for i, name := range names {
+	for name, clusterID := range ids {
+		port := int32(10_000 + len(is.all))
 		one := &idle{name: name}
 		is.all = append(is.all, one)
 		group.Go(func() (err error) {
 			one.session, err = client.New(client.Config{
 				Replicas: controlPlane, VirtualCluster: name, AgentKey: agentKey(name), Zone: "a", Version: "bench",
-				Endpoints: []*api.Endpoint{{Host: "127.0.0.1", Port: int32(10_000 + i)}},
+				Endpoints: []*api.Endpoint{{Host: "127.0.0.1", Port: port}},
 				Roles:     []api.Role{api.Role_ROLE_PRODUCE, api.Role_ROLE_FETCH}, Handler: one, Load: func() *api.Load { return &api.Load{} },
+				Marker: func() *api.BucketMarker { return &api.BucketMarker{ClusterId: clusterID} }, // no bucket is behind it
 			})
 			if err != nil {
 				return err

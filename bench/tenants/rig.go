@@ -108,8 +108,10 @@ func startRig(ctx context.Context, cfg *Config, dir string) (r *rig, err error) 
 	if r.client, err = clientv3.New(clientv3.Config{Endpoints: []string{r.etcdAddress}, Context: ctx, Logger: zap.NewNop()}); err != nil {
 		return nil, fmt.Errorf("make client of etcd: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "objects"), 0o700); err != nil {
-		return nil, fmt.Errorf("create directory of objects: %w", err)
+	for _, name := range []string{"state", "records"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			return nil, fmt.Errorf("create directory of objects: %w", err)
+		}
 	}
 	for i := range r.planes {
 		addresses, err := process.FreeAddresses(2)
@@ -118,7 +120,7 @@ func startRig(ctx context.Context, cfg *Config, dir string) (r *rig, err error) 
 		}
 		p := &plane{grpc: addresses[0], http: "http://" + addresses[1]}
 		p.args = []string{
-			"controlplane", "--etcd", r.etcdAddress, "--virtual-cluster", "main", "--agent-key", "main-key", "--bucket", r.bucket(),
+			"controlplane", "--etcd", r.etcdAddress, "--virtual-cluster", "main", "--agent-key", "main-key", "--state-bucket", r.bucket("state"),
 			"--operator-key", operatorKey, "--grpc-listen", p.grpc, "--http-listen", addresses[1],
 		}
 		r.planes[i] = p
@@ -134,7 +136,8 @@ func startRig(ctx context.Context, cfg *Config, dir string) (r *rig, err error) 
 	return r, nil
 }
 
-func (r *rig) bucket() string { return "file://" + filepath.Join(r.dir, "objects") }
+// bucket returns the bucket of the state or of the records.
+func (r *rig) bucket(name string) string { return "file://" + filepath.Join(r.dir, name) }
 
 func (r *rig) addresses() (all []string) {
 	for _, p := range r.planes {
@@ -196,20 +199,24 @@ func agentKey(virtualCluster string) string { return "key-of-" + virtualCluster 
 // creators bounds the Specs that are written at once.
 const creators = 16
 
-// create writes the Specs of virtual clusters, as a tenant's sign-up does. A provider marks those with much load as warm.
-func (r *rig) create(ctx context.Context, names []string, warm bool) error {
+// create writes the Specs of virtual clusters, as a tenant's sign-up does, and returns their cluster ids by name. A provider marks those with
+// much load as warm.
+func (r *rig) create(ctx context.Context, names []string, warm bool) (ids map[string]string, err error) {
+	ids = map[string]string{}
 	d := directory.Directory{Client: r.client, Prefix: etcdlog.DefaultPrefix}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(creators)
 	for _, name := range names {
+		clusterID := id.NewCluster()
+		ids[name] = clusterID
 		group.Go(func() error {
 			return d.Create(ctx, &directory.Spec{
-				ID: id.NewCluster(), Name: name, State: directory.Active, Warm: warm, DefaultPartitions: 1,
+				ID: clusterID, Name: name, State: directory.Active, Warm: warm, DefaultPartitions: 1,
 				Keys: []directory.Key{{Hash: accesskey.HashOf(agentKey(name)), Kind: keys.Agent}},
 			})
 		})
 	}
-	return group.Wait()
+	return ids, group.Wait()
 }
 
 // startAgent starts the agent of a virtual cluster and returns the address of its Kafka clients.
@@ -220,7 +227,7 @@ func (r *rig) startAgent(ctx context.Context, virtualCluster string) (string, er
 	}
 	agent, err := r.program(ctx, "agent-"+virtualCluster, []string{
 		"agent", "--virtual-cluster", virtualCluster, "--agent-key", agentKey(virtualCluster), "--control-plane", strings.Join(r.addresses(), ","),
-		"--bucket", r.bucket(), "--zone", "a", "--kafka-listen", addresses[0], "--http-listen", addresses[1], "--peer-listen", addresses[2],
+		"--bucket", r.bucket("records"), "--zone", "a", "--kafka-listen", addresses[0], "--http-listen", addresses[1], "--peer-listen", addresses[2],
 		"--memory-limit", "256MiB",
 	})
 	if err != nil {

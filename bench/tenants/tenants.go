@@ -42,7 +42,7 @@ func names(of string, n int) (all []string) {
 // run goes through the phases: loaded clusters without load, then all clusters idle, then faults under load.
 func (r *rig) run(ctx context.Context) error {
 	loaded, unused := names("loaded", r.cfg.Loaded), names("idle", r.cfg.Clusters)
-	if err := r.create(ctx, loaded, true); err != nil {
+	if _, err := r.create(ctx, loaded, true); err != nil {
 		return err
 	}
 	var kafka []string
@@ -58,11 +58,12 @@ func (r *rig) run(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	if err := r.create(ctx, unused, false); err != nil {
+	ids, err := r.create(ctx, unused, false)
+	if err != nil {
 		return err
 	}
 	created := time.Since(began)
-	idles, err := connect(ctx, r.addresses(), unused)
+	idles, err := connect(ctx, r.addresses(), ids)
 	if err != nil {
 		return err
 	}
