@@ -12,7 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Account is a user of the console. UpdateAccount changes the first four fields and Addresses, other methods the rest.
+// Account is a user of the console. UpdateAccount changes the first four fields, other methods the rest.
 type Account struct {
 	Head
 	ID           string    `json:"-"`
@@ -20,12 +20,26 @@ type Account struct {
 	Name         string    `json:"name"`
 	PasswordHash string    `json:"password_hash,omitempty"` // argon2id, opaque here; "" without a password
 	Verified     time.Time `json:"verified,omitzero"`       // time at which the e-mail address was verified
-	Addresses    []string  `json:"addresses,omitempty"`     // of former logins, the newest last
 	Created      time.Time `json:"created"`
+	// Addresses are those of former logins, the newest last.
+	Addresses []Familiar `json:"addresses,omitempty"`
+	// Passed counts successful logins.
+	Passed tries `json:"passed,omitzero"`
 	// Teams are the IDs of the account's teams.
 	Teams []string `json:"teams,omitempty"`
 	// Sessions are open or have expired, the oldest first.
 	Sessions []OpenSession `json:"sessions,omitempty"`
+}
+
+// Familiar is an address from which an account has logged in, with the attempts of this pair.
+type Familiar struct {
+	Address string `json:"address"`
+	tries
+}
+
+// Familiar reports whether an account has logged in from an address.
+func (a *Account) Familiar(address string) bool {
+	return slices.ContainsFunc(a.Addresses, func(f Familiar) bool { return f.Address == address })
 }
 
 // OpenSession is a session in its account.
@@ -50,8 +64,9 @@ func (a *Account) check() error {
 	if a.PasswordHash != "" {
 		errs = append(errs, text("password hash", a.PasswordHash, MaxPasswordHashBytes))
 	}
-	for _, address := range a.Addresses {
-		errs = append(errs, text("address", address, MaxAddressBytes))
+	errs = append(errs, a.Passed.check())
+	for _, f := range a.Addresses {
+		errs = append(errs, text("address", f.Address, MaxAddressBytes), f.check())
 	}
 	for _, s := range a.Sessions {
 		if len(s.SHA256) != 2*sha256Size || !validPart(s.SHA256) {
@@ -133,11 +148,11 @@ func (r *Registry) UpdateAccount(ctx context.Context, accountID string, change f
 			return false, err
 		}
 		next := *a
-		next.Addresses = slices.Clone(a.Addresses)
 		if err := change(&next); err != nil {
 			return false, err
 		}
 		next.Head, next.ID, next.Created, next.Teams, next.Sessions = a.Head, a.ID, a.Created, a.Teams, a.Sessions
+		next.Addresses, next.Passed = a.Addresses, a.Passed
 		if next.Email, err = NormalizeEmail(next.Email); err != nil {
 			return false, err
 		}

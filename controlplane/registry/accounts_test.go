@@ -112,7 +112,7 @@ func TestSessions(t *testing.T) {
 	a, err = f.Account(ctx, a.ID)
 	require.NoError(t, err)
 	require.Len(t, a.Addresses, MaxAddresses)
-	require.Equal(t, "192.0.2.11", a.Addresses[MaxAddresses-1])
+	require.Equal(t, "192.0.2.11", a.Addresses[MaxAddresses-1].Address)
 
 	require.NoError(t, f.EndSession(ctx, hash("more0")))
 	require.NoError(t, f.EndSession(ctx, hash("more0")), "again")

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -96,7 +97,10 @@ type Config struct {
 }
 
 // Registry reads and changes the records. It is safe for concurrent use.
-type Registry struct{ cfg Config }
+type Registry struct {
+	cfg    Config
+	secret atomic.Pointer[[]byte] // of attempts, nil before the first one
+}
 
 // New returns a Registry.
 func New(cfg Config) *Registry {

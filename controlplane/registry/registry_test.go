@@ -168,8 +168,8 @@ func examples() []record {
 	h, sum, later := Head{Version: 1}, hash("secret").Digits(), start.Add(time.Hour)
 	return []record{
 		&Account{
-			Head: h, ID: one, Email: "ada@example.com", Name: "Ada", PasswordHash: "$argon2id$v=19$", Verified: later, Addresses: []string{"192.0.2.1"},
-			Created: start, Teams: []string{two}, Sessions: []OpenSession{{SHA256: sum, Expires: later}},
+			Head: h, ID: one, Email: "ada@example.com", Name: "Ada", PasswordHash: "$argon2id$v=19$", Verified: later, Addresses: []Familiar{{"192.0.2.1", tries{3, start}}},
+			Passed: tries{2, start}, Created: start, Teams: []string{two}, Sessions: []OpenSession{{SHA256: sum, Expires: later}},
 		},
 		&Session{Head: h, SHA256: sum, Account: one, Created: start, Expires: later},
 		&Team{Head: h, ID: two, Name: "Data", Created: start, Deleting: true, Audited: 7},
@@ -179,7 +179,7 @@ func examples() []record {
 		&AgentKey{Head: h, Team: two, Cluster: one, SHA256: sum, Shown: "fsk_AAAAAAAA", Name: "zone a", Created: start, Used: later},
 		&Token{Head: h, Team: two, Account: one, SHA256: sum, Role: Ordinary, Name: "ci", Created: start, Expires: later, Used: later},
 		&Entry{Head: h, Team: two, Number: entryNumber(7), Actor: one, Address: "192.0.2.1", Action: "member.add", Subject: one, Time: start},
-		&attempts{Head: h, Slot: entryNumber(7), Count: 3, Last: start},
+		&attempts{Head: h, Slot: entryNumber(uint64(SignUps)<<slotBits | 7), tries: tries{3, start}},
 	}
 }
 
@@ -270,7 +270,7 @@ func TestRecords_Bounds(t *testing.T) {
 	for _, c := range []struct {
 		field *string
 		limit int
-	}{{&a.Name, MaxNameBytes}, {&a.PasswordHash, MaxPasswordHashBytes}, {&a.Addresses[0], MaxAddressBytes}} {
+	}{{&a.Name, MaxNameBytes}, {&a.PasswordHash, MaxPasswordHashBytes}, {&a.Addresses[0].Address, MaxAddressBytes}} {
 		was := *c.field
 		*c.field = strings.Repeat("x", c.limit)
 		_, err := r.put(a)
@@ -283,7 +283,7 @@ func TestRecords_Bounds(t *testing.T) {
 		*c.field = was
 	}
 	for _, grow := range []func(){
-		func() { a.Addresses = make([]string, MaxAddresses+1) },
+		func() { a.Addresses = make([]Familiar, MaxAddresses+1) },
 		func() { a.Teams = make([]string, MaxTeams+1) },
 		func() { a.Sessions = make([]OpenSession, MaxSessions+1) },
 	} {

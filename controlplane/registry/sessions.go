@@ -44,9 +44,15 @@ func (r *Registry) StartSession(ctx context.Context, accountID string, secret ac
 		}
 		now := r.now()
 		s := &Session{Head: Head{lease: lease}, SHA256: secret.Digits(), Account: a.ID, Created: now, Expires: expires}
-		familiar = slices.Contains(a.Addresses, address)
-		a.Addresses = append(slices.DeleteFunc(a.Addresses, func(known string) bool { return known == address }), address)
+		known := Familiar{Address: address}
+		i := slices.IndexFunc(a.Addresses, func(f Familiar) bool { return f.Address == address })
+		if familiar = i >= 0; familiar {
+			known = a.Addresses[i]
+			a.Addresses = slices.Delete(a.Addresses, i, i+1)
+		}
+		a.Addresses = append(a.Addresses, known)
 		a.Addresses = a.Addresses[max(0, len(a.Addresses)-MaxAddresses):]
+		a.Passed.add(&attemptLimits[familiarLoginsPassed], now)
 		a.Sessions = slices.DeleteFunc(a.Sessions, func(o OpenSession) bool { return !o.Expires.After(now) })
 		ended := a.Sessions[:max(0, len(a.Sessions)+1-MaxSessions)]
 		a.Sessions = append(slices.Clone(a.Sessions[len(ended):]), OpenSession{SHA256: s.SHA256, Expires: expires})

@@ -37,7 +37,7 @@ func (r *Registry) SignUp(ctx context.Context, n NewSignUp) (*Account, error) {
 	t := &Team{ID: newID(), Name: n.Team, Created: now}
 	a := &Account{ID: newID(), Email: email, Name: n.Name, PasswordHash: n.PasswordHash, Created: now, Teams: []string{t.ID}}
 	if n.Address != "" {
-		a.Addresses = []string{n.Address}
+		a.Addresses = []Familiar{{Address: n.Address}}
 	}
 	c := &Cluster{ID: n.ClusterID, Team: t.ID, Name: n.Cluster, State: directory.Active, Created: now}
 	k := &AgentKey{Team: t.ID, Cluster: c.ID, SHA256: n.Key.Digits(), Shown: n.KeyShown, Name: n.KeyName, Created: now}
@@ -105,7 +105,7 @@ func (r *Registry) SignUpInvited(ctx context.Context, n NewAccount, address, tea
 		now := r.now()
 		a := &Account{ID: accountID, Email: email, Name: n.Name, PasswordHash: n.PasswordHash, Created: now, Teams: []string{teamID}}
 		if address != "" {
-			a.Addresses = []string{address}
+			a.Addresses = []Familiar{{Address: address}}
 		}
 		m := &Member{Team: teamID, Account: accountID, Role: i.Role, Created: now}
 		ops, err := r.puts(a, m)

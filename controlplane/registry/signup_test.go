@@ -51,7 +51,7 @@ func TestSignUp(t *testing.T) {
 
 	a, err := f.second.AccountByEmail(ctx, "ada@example.com")
 	require.NoError(t, err)
-	require.Equal(t, []string{"192.0.2.1"}, a.Addresses)
+	require.Equal(t, []Familiar{{Address: "192.0.2.1"}}, a.Addresses)
 	require.Len(t, a.Teams, 1)
 	m, err := f.second.Member(ctx, a.Teams[0], a.ID)
 	require.NoError(t, err)

@@ -35,14 +35,24 @@ func (h *Handler) trusts(a netip.Addr) bool {
 	return slices.ContainsFunc(h.cfg.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// network returns the address whose attempts are counted: an IPv4 address, or the /64 of an IPv6 address, because a client has all addresses of one.
-func network(address string) string {
+// host returns the address that an account remembers, and whose attempts are counted: an IPv4 address, or the /64 of an IPv6 address, because a client
+// has all addresses of one.
+func host(address string) string { return prefixOf(address, 32, 64) }
+
+// network returns the larger network whose attempts are counted too: an IPv4 /24, or the /48 that a client of IPv6 gets without effort.
+func network(address string) string { return prefixOf(address, 24, 48) }
+
+func prefixOf(address string, bits4, bits6 int) string {
 	a, err := netip.ParseAddr(address)
-	if err != nil || a.Is4() {
+	if err != nil {
 		return address
 	}
-	p, err := a.Prefix(64)
-	if err != nil {
+	bits := bits6
+	if a.Is4() {
+		bits = bits4
+	}
+	p, err := a.Prefix(bits)
+	if err != nil || p.IsSingleIP() {
 		return address
 	}
 	return p.String()

@@ -126,7 +126,7 @@ func (h *Handler) problemOf(route string, err error) *Problem {
 	var paused *registry.PausedError
 	switch {
 	case errors.As(err, &paused):
-		return tooMany("too many attempts", paused.After)
+		return tooMany("too many "+paused.Of, paused.After)
 	case errors.Is(err, password.ErrBusy):
 		return tooMany("the server is at its limit of passwords that it checks at once", time.Second)
 	}

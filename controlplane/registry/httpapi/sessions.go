@@ -61,7 +61,7 @@ func (h *Handler) logIn(ctx context.Context, who *caller, in *logInInput) (*sess
 	}
 	secret := rand.Text() + rand.Text() // 52 characters with 260 random bits
 	expires := h.cfg.Now().UTC().Truncate(time.Millisecond).Add(sessionLife)
-	if _, err := h.cfg.Registry.StartSession(ctx, a.ID, accesskey.HashOf(secret), network(who.address), expires); err != nil {
+	if _, err := h.cfg.Registry.StartSession(ctx, a.ID, accesskey.HashOf(secret), host(who.address), expires); err != nil {
 		return nil, err
 	}
 	out := &sessionOutput{

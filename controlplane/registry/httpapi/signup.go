@@ -3,13 +3,13 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/controlplane/registry"
+	"github.com/freshet-io/freshet/controlplane/registry/password"
 	"github.com/freshet-io/freshet/internal/accesskey"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -76,20 +76,20 @@ func (h *Handler) signUpInvited(ctx context.Context, who *caller, in *signUpInvi
 	if h.cfg.SignUp != SignUpInvited && h.cfg.SignUp != SignUpOpen {
 		return nil, errClosed
 	}
-	if err := h.cfg.Registry.Attempt(ctx, "sign-ups from "+network(who.address)); err != nil {
+	secret := accesskey.HashOf(in.Body.Secret)
+	if _, err := h.cfg.Registry.Invitation(ctx, in.Team, secret); err != nil { // before the attempt, because a secret cannot be guessed
 		return nil, err
 	}
-	secret := accesskey.HashOf(in.Body.Secret)
-	if _, err := h.cfg.Registry.Invitation(ctx, in.Team, secret); err != nil { // before the cost of a hash
+	if err := h.cfg.Registry.Attempt(ctx, who.signUp()...); err != nil {
 		return nil, err
 	}
 	hash, err := h.passwords.Hash(in.Body.Password)
 	if err != nil {
-		h.forgive(ctx, "sign-ups from "+network(who.address))
+		h.forgive(ctx, who.signUp()...)
 		return nil, err
 	}
 	n := registry.NewAccount{Email: in.Body.Email, Name: nameOf(in.Body.Email), PasswordHash: hash}
-	a, err := h.cfg.Registry.SignUpInvited(ctx, n, network(who.address), in.Team, secret)
+	a, err := h.cfg.Registry.SignUpInvited(ctx, n, host(who.address), in.Team, secret)
 	if err != nil {
 		return nil, field(err, "body.email", emailRequirement)
 	}
@@ -119,27 +119,34 @@ func (h *Handler) signUp(ctx context.Context, who *caller, in *signUpInput) (*si
 	if err := registry.CheckName(in.Body.Team); err != nil { // before the answer depends on the account
 		return nil, field(err, "body.team", nameRequirement)
 	}
-	if err := h.cfg.Registry.Attempt(ctx, "sign-ups from "+network(who.address)); err != nil {
+	if err := h.cfg.Registry.Attempt(ctx, who.signUp()...); err != nil {
 		return nil, err
 	}
-	a, err := h.cfg.Registry.AccountByEmail(ctx, in.Body.Email)
+	out, err := h.signUpCounted(ctx, who, in.Body)
+	if errors.Is(err, password.ErrBusy) {
+		h.forgive(ctx, who.signUp()...)
+	}
+	return out, err
+}
+
+func (h *Handler) signUpCounted(ctx context.Context, who *caller, in signUpBody) (*signedUpOutput, error) {
+	a, err := h.cfg.Registry.AccountByEmail(ctx, in.Email)
 	switch {
 	case errors.Is(err, registry.ErrNotFound):
-		return h.signUpAnew(ctx, who, in.Body)
+		return h.signUpAnew(ctx, who, in)
 	case err != nil:
 		return nil, field(err, "body.email", emailRequirement)
 	}
-	return h.signUpAgain(ctx, who, a, in.Body)
+	return h.signUpAgain(ctx, who, a, in)
 }
 
 func (h *Handler) signUpAnew(ctx context.Context, who *caller, in signUpBody) (*signedUpOutput, error) {
 	hash, err := h.passwords.Hash(in.Password)
 	if err != nil {
-		h.forgive(ctx, "sign-ups from "+network(who.address))
 		return nil, err
 	}
 	n := registry.NewSignUp{
-		NewAccount: registry.NewAccount{Email: in.Email, Name: nameOf(in.Email), PasswordHash: hash}, Address: network(who.address),
+		NewAccount: registry.NewAccount{Email: in.Email, Name: nameOf(in.Email), PasswordHash: hash}, Address: host(who.address),
 		Team: in.Team, ClusterID: id.NewCluster(), Cluster: in.Cluster, KeyName: signUpKey,
 	}
 	key, err := accesskey.New(accesskey.AgentPrefix, n.ClusterID)
@@ -226,48 +233,4 @@ func (h *Handler) signedUp(ctx context.Context, a *registry.Account, clusterID s
 		return nil, err
 	}
 	return &signedUpOutput{SignedUp{Account: a.ID, Team: t.Body, Cluster: showCluster(c), AgentKey: key, ControlPlane: h.cfg.ControlPlane}}, nil
-}
-
-// errPassword is returned for an unknown e-mail address or a wrong password.
-var errPassword = errors.New("the e-mail address or the password is wrong")
-
-// checkPassword returns errPassword unless a password is that of an account, which is nil for an unknown e-mail address. An unknown address takes the time of a
-// known one.
-//
-// A network from which the account has logged in before has pauses of its own. So attempts from elsewhere cannot lock the account out.
-// Errors: errPassword, registry.PausedError, password.ErrBusy.
-func (h *Handler) checkPassword(ctx context.Context, who *caller, email string, a *registry.Account, text string) error {
-	subjects := []string{"logins from " + network(who.address), "logins of " + email}
-	hash := ""
-	if a != nil {
-		hash = a.PasswordHash
-		if from := network(who.address); slices.Contains(a.Addresses, from) {
-			subjects = []string{"logins of " + email + " from " + from}
-		}
-	}
-	for _, subject := range subjects {
-		if err := h.cfg.Registry.Attempt(ctx, subject); err != nil {
-			return err
-		}
-	}
-	ok, err := h.passwords.Verify(hash, text)
-	if err != nil {
-		h.forgive(ctx, subjects...)
-		return err
-	}
-	if !ok {
-		h.cfg.Logger.Info("password refused", zap.Bool("account_exists", a != nil), zap.String("address", who.address))
-		return errPassword
-	}
-	h.forgive(ctx, subjects...)
-	return nil
-}
-
-// forgive takes back an attempt of each subject, because the attempt has succeeded, or was refused before its password was looked at.
-func (h *Handler) forgive(ctx context.Context, subjects ...string) {
-	for _, subject := range subjects {
-		if err := h.cfg.Registry.Forgive(ctx, subject); err != nil {
-			h.cfg.Logger.Warn("an attempt was not taken back", zap.Error(err))
-		}
-	}
 }

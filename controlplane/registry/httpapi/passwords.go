@@ -1,0 +1,90 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/registry"
+)
+
+// errPassword is returned for an unknown e-mail address or a wrong password.
+var errPassword = errors.New("the e-mail address or the password is wrong")
+
+// checkPassword returns errPassword unless a password is that of an account, which is nil for an unknown e-mail address. An unknown address takes the time of a
+// known one. Errors: errPassword, registry.PausedError, password.ErrBusy.
+func (h *Handler) checkPassword(ctx context.Context, who *caller, email string, a *registry.Account, text string) error {
+	if a != nil && a.Familiar(host(who.address)) {
+		return h.checkFamiliar(ctx, who, a, text)
+	}
+	attempts := who.logIn(email)
+	if err := h.cfg.Registry.Attempt(ctx, attempts...); err != nil {
+		return err
+	}
+	hash := ""
+	if a != nil {
+		hash = a.PasswordHash
+	}
+	err := h.verify(who, a, hash, text)
+	switch {
+	case err == nil:
+		h.forgive(ctx, attempts[:len(attempts)-1]...) // the rate of all logins stays, because the work was done
+	case !errors.Is(err, errPassword):
+		h.forgive(ctx, attempts...)
+	}
+	return err
+}
+
+// checkFamiliar is checkPassword for an address from which the account has logged in before. Such an address has a count of its own. So neither attempts from
+// elsewhere nor the rate of all logins lock the account out.
+func (h *Handler) checkFamiliar(ctx context.Context, who *caller, a *registry.Account, text string) error {
+	from := host(who.address)
+	if err := h.cfg.Registry.AttemptFamiliar(ctx, a.ID, from); err != nil {
+		return err
+	}
+	err := h.verify(who, a, a.PasswordHash, text)
+	if errors.Is(err, errPassword) {
+		return err
+	}
+	if err := h.cfg.Registry.ForgiveFamiliar(ctx, a.ID, from); err != nil {
+		h.cfg.Logger.Warn("an attempt was not taken back", zap.Error(err))
+	}
+	return err
+}
+
+// verify returns errPassword unless a password has a hash. Errors: errPassword, password.ErrBusy.
+func (h *Handler) verify(who *caller, a *registry.Account, hash, text string) error {
+	ok, err := h.passwords.Verify(hash, text)
+	if err == nil && !ok {
+		h.cfg.Logger.Info("password refused", zap.Bool("account_exists", a != nil), zap.String("address", who.address))
+		err = errPassword
+	}
+	return err
+}
+
+// logIn returns the attempts of a login into the account of an e-mail address.
+func (c *caller) logIn(email string) []registry.Attempt {
+	return []registry.Attempt{
+		{Kind: registry.LoginsOfAccount, Subject: email},
+		{Kind: registry.LoginsFromHost, Subject: host(c.address)},
+		{Kind: registry.LoginsFromNetwork, Subject: network(c.address)},
+		{Kind: registry.Logins},
+	}
+}
+
+// signUp returns the attempts of a sign-up.
+func (c *caller) signUp() []registry.Attempt {
+	return []registry.Attempt{
+		{Kind: registry.SignUpsFromHost, Subject: host(c.address)},
+		{Kind: registry.SignUpsFromNetwork, Subject: network(c.address)},
+		{Kind: registry.SignUps},
+	}
+}
+
+// forgive takes attempts back, because they have succeeded, or were refused before their password was looked at.
+func (h *Handler) forgive(ctx context.Context, attempts ...registry.Attempt) {
+	if err := h.cfg.Registry.Forgive(ctx, attempts...); err != nil {
+		h.cfg.Logger.Warn("an attempt was not taken back", zap.Error(err))
+	}
+}
