@@ -59,6 +59,8 @@ type cluster struct {
 	warm      chan struct{}              // of ControlPlane
 	takeovers *semaphore.Weighted        // of ControlPlane
 	began     atomic.Bool                // run was called
+	contacted atomic.Bool                // an agent has called
+	noted     atomic.Bool                // the registry knows
 	stopped   atomic.Pointer[error]      // why it ended by itself, nil otherwise
 }
 

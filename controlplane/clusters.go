@@ -132,6 +132,7 @@ func (s *clusters) session(name string) (*session.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.contacted.Store(true)
 	return c.sessions, nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/keys"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
+	"github.com/freshet-io/freshet/controlplane/registry"
 	"github.com/freshet-io/freshet/controlplane/registry/httpapi"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/scale"
@@ -78,6 +79,8 @@ type Config struct {
 	PublicTLS    *tls.Config
 	// SignUp is the value of --signup for PublicListen; default closed.
 	SignUp httpapi.SignUpMode
+	// MaxHosted is the value of --max-hosted-clusters for PublicListen; default registry.DefaultMaxHosted.
+	MaxHosted int
 	// TrustedProxies are the networks of proxies before PublicListen whose X-Forwarded-For counts.
 	TrustedProxies []netip.Prefix
 
@@ -162,6 +165,7 @@ func (c *Config) ApplyDefaults() {
 	c.GRPCListen = cmp.Or(c.GRPCListen, DefaultGRPCListen)
 	c.HTTPListen = cmp.Or(c.HTTPListen, DefaultHTTPListen)
 	c.EtcdPrefix = cmp.Or(c.EtcdPrefix, etcdlog.DefaultPrefix)
+	c.MaxHosted = cmp.Or(c.MaxHosted, registry.DefaultMaxHosted)
 	c.SignUp = cmp.Or(c.SignUp, httpapi.SignUpClosed)
 	c.Log = cmp.Or(c.Log, zap.NewNop())
 	c.Registry = cmp.Or(c.Registry, prometheus.NewRegistry())
@@ -223,6 +227,9 @@ func (c *Config) Validate() error {
 		if err := checkAddress("--public-address", c.PublicAddress); err != nil {
 			errs = append(errs, err)
 		}
+	}
+	if c.MaxHosted < 1 {
+		errs = append(errs, fmt.Errorf("--max-hosted-clusters %d: must be at least 1", c.MaxHosted))
 	}
 	if c.PublicListen != "" && c.PublicTLS == nil {
 		errs = append(errs, errors.New("--public-listen has no certificate: set --public-tls-cert and --public-tls-key"))

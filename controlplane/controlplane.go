@@ -19,6 +19,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/controlplane/keys"
 	"github.com/freshet-io/freshet/controlplane/operator"
+	"github.com/freshet-io/freshet/controlplane/registry/expiry"
 	"github.com/freshet-io/freshet/controlplane/registry/httpapi"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
@@ -39,6 +40,8 @@ type ControlPlane struct {
 	grpc      *grpc.Server
 	http      *adminhttp.Server
 	public    *httpapi.Server // nil without the HTTP API for tenants
+	expiry    *expiry.Sweeper // nil without the HTTP API for tenants
+	contacts  *contacts
 	lease     *metalog.Lease
 	members   *members
 	clusters  *clusters
@@ -116,6 +119,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	c.cfg.Log = explaining(c.cfg.Log, c.members.health.explain)
 	c.answers = session.NewAnswers(c.cfg.memory())
 	c.clusters = newClusters(c.newCluster, c.readyCluster, set, c.cfg.Registry, c.cfg.Log)
+	c.contacts = newContacts(c.clusters, c.registry().ClusterContacted, c.cfg.Log, c.cfg.Registry)
 	c.placement = newPlacement(c.members, c.clusters.entries, c.cfg.Log, c.cfg.Registry)
 	c.cfg.Registry.MustRegister(clusterStates{c.clusters})
 	operated := operator.Config{
@@ -315,13 +319,17 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		services = append(services, maintain)
 	}
 	services = append(services,
+		service.Service{Name: "contacts of agents", Run: c.contacts.run},
 		service.Service{Name: "control plane grpc", Run: c.serve},
 		service.Service{Name: "virtual clusters", Run: c.runClusters},
 		service.Service{Name: "placement", Run: c.placement.run},
 	)
 	if c.public != nil {
 		c.cfg.Log.Info("HTTP API for tenants listens", zap.Stringer("public_address", c.public.Addr()))
-		services = append(services, service.Service{Name: "HTTP API for tenants", Run: c.public.Run})
+		services = append(services,
+			service.Service{Name: "expiry of clusters and accounts", Run: c.expiry.Run},
+			service.Service{Name: "HTTP API for tenants", Run: c.public.Run},
+		)
 	}
 	err := service.Run(ctx, c.cfg.Log, services...)
 	c.cfg.Log.Info("control plane has stopped", zap.Error(err))

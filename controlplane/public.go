@@ -7,6 +7,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/keys"
 	"github.com/freshet-io/freshet/controlplane/registry"
+	"github.com/freshet-io/freshet/controlplane/registry/expiry"
 	"github.com/freshet-io/freshet/controlplane/registry/httpapi"
 )
 
@@ -17,7 +18,7 @@ func (c *ControlPlane) listenPublic(ctx context.Context, set *keys.Set) error {
 		return nil
 	}
 	handler, err := httpapi.New(httpapi.Config{
-		Registry:  registry.New(registry.Config{Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix}),
+		Registry:  c.registry(),
 		Directory: c.directory(), Logger: c.cfg.Log,
 		Operator: func(key string) bool {
 			g := set.Grant(key)
@@ -28,6 +29,7 @@ func (c *ControlPlane) listenPublic(ctx context.Context, set *keys.Set) error {
 	if err != nil {
 		return err
 	}
+	c.expiry = expiry.New(expiry.Config{Registry: c.registry(), Directory: c.directory(), Log: c.cfg.Log, Registerer: c.cfg.Registry})
 	c.public, err = httpapi.NewServer(httpapi.ServerConfig{
 		Address: c.cfg.PublicListen, TLS: c.cfg.PublicTLS, Handler: handler, Log: c.cfg.Log, Registerer: c.cfg.Registry,
 	})
@@ -35,4 +37,8 @@ func (c *ControlPlane) listenPublic(ctx context.Context, set *keys.Set) error {
 		return fmt.Errorf("--public-listen: %w", err)
 	}
 	return c.public.Listen(ctx)
+}
+
+func (c *ControlPlane) registry() *registry.Registry {
+	return registry.New(registry.Config{Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, MaxHosted: c.cfg.MaxHosted})
 }

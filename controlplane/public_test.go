@@ -18,9 +18,11 @@ import (
 	"github.com/freshet-io/freshet/controlplane"
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/client"
+	"github.com/freshet-io/freshet/controlplane/registry"
 	"github.com/freshet-io/freshet/internal/accesskey"
 	"github.com/freshet-io/freshet/internal/testservers"
 	"github.com/freshet-io/freshet/internal/tlsfiles"
+	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore/mem"
 )
 
@@ -98,6 +100,11 @@ func TestControlPlane_ServesTenants(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- agent.Run(ctx) }()
 	require.Equal(t, clusterID, (<-h.welcomes).ClusterId)
+	records := registry.New(registry.Config{Client: etcd.Client(), Prefix: etcdlog.DefaultPrefix})
+	require.Eventually(t, func() bool {
+		c, err := records.Cluster(t.Context(), clusterID)
+		return err == nil && !c.Contacted.IsZero()
+	}, time.Minute, 10*time.Millisecond, "the record shows that an agent has called")
 	t.Logf("an agent was welcome %v after the request for its cluster", time.Since(began))
 	_, err = agent.Fresh(t.Context())
 	require.NoError(t, err)

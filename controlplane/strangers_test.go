@@ -83,5 +83,6 @@ func TestMetrics_Golden(t *testing.T) {
 	r := metrictest.NewRegistry()
 	newStrangers(1, zap.NewNop(), r)
 	r.MustRegister(clusterStates{&clusters{}})
+	newContacts(nil, nil, nil, r)
 	r.Golden(t)
 }

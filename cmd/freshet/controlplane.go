@@ -19,6 +19,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane"
 	"github.com/freshet-io/freshet/controlplane/keys"
+	"github.com/freshet-io/freshet/controlplane/registry"
 	"github.com/freshet-io/freshet/controlplane/registry/httpapi"
 	"github.com/freshet-io/freshet/internal/advertise"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
@@ -103,6 +104,7 @@ func newControlPlane(p program.Program) *cobra.Command {
 	f.StringVar(&s.publicTLS.Cert, "public-tls-cert", "", "PEM file or text of the certificate of --public-listen")
 	f.StringVar(&s.publicTLS.Key, "public-tls-key", "", "PEM file or text of the key of --public-tls-cert")
 	f.Var(config.Choice((*string)(&s.SignUp), httpapi.SignUpModes()...), "signup", "who creates accounts at --public-listen: with closed, operators alone; with invite-only, also invitations into a team; with open, anyone gets an account with a team, a virtual cluster and an agent key")
+	f.IntVar(&s.MaxHosted, "max-hosted-clusters", registry.DefaultMaxHosted, "number of virtual clusters of all teams up to which --public-listen creates further ones; teams of a sign-up whose e-mail address is not verified leave a tenth to the others; the same on all replicas")
 	f.Var(config.List(&s.trustedProxies), "trusted-proxies", "networks of proxies before --public-listen, such as 10.0.0.0/8; X-Forwarded-For counts from these alone")
 	f.StringVar(&s.tls.Cert, "tls-cert", "", "PEM file or text of the certificate for agents; turns TLS on")
 	f.StringVar(&s.tls.Key, "tls-key", "", "PEM file or text of the key of --tls-cert")
@@ -252,6 +254,9 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 	}
 	if s.SignUp != httpapi.SignUpClosed && s.PublicListen == "" {
 		faults = append(faults, fmt.Errorf("--signup %s without --public-listen: set --public-listen, or remove it", s.SignUp))
+	}
+	if s.MaxHosted < 1 {
+		faults = append(faults, fmt.Errorf("--max-hosted-clusters %d: must be at least 1", s.MaxHosted))
 	}
 	for _, network := range s.trustedProxies {
 		prefix, err := netip.ParsePrefix(network)

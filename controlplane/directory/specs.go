@@ -87,6 +87,24 @@ func (d Directory) Update(ctx context.Context, s *Spec, revision int64) error {
 	return nil
 }
 
+// Removal removes a virtual cluster from etcd, as a part of a transaction.
+type Removal struct {
+	Cmps []clientv3.Cmp
+	Ops  []clientv3.Op
+}
+
+// Removal returns the removal of a virtual cluster whose Spec has a revision, 0 for none: its Spec, name, peer secret and metadata log. No replica may
+// serve the virtual cluster. Objects in buckets stay.
+func (d Directory) Removal(clusterID, name string, revision int64) Removal {
+	return Removal{
+		Cmps: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(d.SpecKey(clusterID)), "=", revision)},
+		Ops: []clientv3.Op{
+			clientv3.OpDelete(d.SpecKey(clusterID)), clientv3.OpDelete(d.key(name)), clientv3.OpDelete(d.PeerSecretKey(clusterID)),
+			clientv3.OpDelete(d.Prefix+"/"+clusterID+"/", clientv3.WithPrefix()),
+		},
+	}
+}
+
 // Change is a new Spec of a cluster id. Exactly one of Spec and Fault is set, or none if the Spec was removed.
 type Change struct {
 	ID      string // the end of the key in etcd, which may be no cluster id

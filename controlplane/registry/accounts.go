@@ -177,10 +177,15 @@ func (r *Registry) UpdateAccount(ctx context.Context, accountID string, change f
 // account is the last owner of a team. If it ends early, the account exists and DeleteAccount may be called again. Errors: ErrLastOwner, those
 // of Account and RemoveMember.
 func (r *Registry) DeleteAccount(ctx context.Context, by Actor, accountID string) error {
+	return r.deleteAccount(ctx, by, accountID, func(*Account) bool { return true })
+}
+
+// deleteAccount deletes an account for as long as may, which sees each state of the account, returns true.
+func (r *Registry) deleteAccount(ctx context.Context, by Actor, accountID string, may func(*Account) bool) error {
 	return retry(func() (bool, error) {
 		a, err := r.Account(ctx, accountID)
-		if err != nil {
-			return false, err
+		if err != nil || !may(a) {
+			return true, err
 		}
 		for _, teamID := range a.Teams {
 			if err := r.mayLeave(ctx, teamID, accountID); err != nil {
@@ -194,6 +199,9 @@ func (r *Registry) DeleteAccount(ctx context.Context, by Actor, accountID string
 		}
 		if a, err = r.Account(ctx, accountID); err != nil || len(a.Teams) > 0 { // a team has added the account
 			return false, err
+		}
+		if !may(a) {
+			return true, nil
 		}
 		ops := []clientv3.Op{r.remove(a), clientv3.OpDelete(r.key(emailKind, a.Email))}
 		for _, s := range a.Sessions {

@@ -25,6 +25,7 @@ const (
 	SignUpsFromHost                         // subject: as of LoginsFromHost
 	SignUpsFromNetwork                      // subject: as of LoginsFromNetwork
 	SignUps                                 // all; no subject
+	NewClusters                             // all but those of sign-ups; no subject
 	familiarLogins                          // in Account.Addresses
 	familiarLoginsPassed                    // in Account.Passed
 )
@@ -48,6 +49,9 @@ const (
 	// MaxSignUps bounds the sign-ups in SignUpsWindow.
 	MaxSignUps    = 10
 	SignUpsWindow = time.Minute
+	// MaxNewClusters bounds the clusters that teams create in NewClustersWindow.
+	MaxNewClusters    = 30
+	NewClustersWindow = time.Minute
 	// MaxAccountLogins bounds the successful logins of an account in AccountLoginsWindow. With MaxAccounts accounts, 56 a second.
 	MaxAccountLogins    = 20
 	AccountLoginsWindow = time.Hour
@@ -74,6 +78,7 @@ var attemptLimits = [...]attemptLimit{
 	SignUpsFromHost:      {"sign-ups from this address", FreeAttempts, time.Second, AttemptsEnd},
 	SignUpsFromNetwork:   {"sign-ups from this network", FreeNetworkAttempts, time.Second, AttemptsEnd},
 	SignUps:              rate("sign-ups of all clients", MaxSignUps, SignUpsWindow),
+	NewClusters:          rate("new clusters of all teams", MaxNewClusters, NewClustersWindow),
 	familiarLogins:       {"logins of this account from this address", FreeAttempts, time.Second, AttemptsEnd},
 	familiarLoginsPassed: rate("logins of this account", MaxAccountLogins, AccountLoginsWindow),
 }
@@ -159,14 +164,16 @@ func (t *tries) check() error {
 // Attempt counts attempts, for example one login as that of its account and that of its address. If one of them is too early, it counts none and writes
 // nothing. The counts hold for all Registries, and are made before the attempt, so that attempts at once are counted. Errors: PausedError, those of etcd.
 func (r *Registry) Attempt(ctx context.Context, all ...Attempt) error {
-	err := r.countAttempts(ctx, all, func(t *tries, l *attemptLimit, now time.Time) error {
-		if err := t.pause(l, now); err != nil {
-			return err
-		}
-		t.add(l, now)
-		return nil
-	})
-	return crowded(err)
+	return crowded(r.countAttempts(ctx, all, attempt))
+}
+
+// attempt counts an attempt unless it is too early.
+func attempt(t *tries, l *attemptLimit, now time.Time) error {
+	if err := t.pause(l, now); err != nil {
+		return err
+	}
+	t.add(l, now)
+	return nil
 }
 
 // crowded returns a PausedError for a conflict, because other attempts came first.
@@ -187,37 +194,46 @@ func (r *Registry) Forgive(ctx context.Context, all ...Attempt) error {
 
 // countAttempts changes the records of attempts in one transaction.
 func (r *Registry) countAttempts(ctx context.Context, all []Attempt, change func(*tries, *attemptLimit, time.Time) error) error {
-	secret, err := r.attemptSecret(ctx)
-	if err != nil {
-		return err
-	}
 	return retry(func() (bool, error) {
-		var cmps []clientv3.Cmp
-		var ops []clientv3.Op
-		for _, attempt := range all {
-			slot := attemptSlot(secret, attempt)
-			a, err := read[attempts](ctx, r, slot)
-			switch {
-			case errors.Is(err, ErrNotFound):
-				a = &attempts{Slot: slot}
-			case err != nil:
-				return false, err
-			}
-			now := r.now()
-			if err := change(&a.tries, &attemptLimits[attempt.Kind], now); err != nil {
-				return false, err
-			}
-			if a.Last.IsZero() { // forgiven, and not counted
-				a.Last = now
-			}
-			op, err := r.put(a)
-			if err != nil {
-				return false, err
-			}
-			cmps, ops = append(cmps, r.unchanged(a)), append(ops, op)
+		cmps, ops, err := r.planAttempts(ctx, all, change)
+		if err != nil {
+			return false, err
 		}
 		return r.commit(ctx, "count attempts", cmps, ops)
 	})
+}
+
+// planAttempts returns the comparisons and operations that change the records of attempts.
+func (r *Registry) planAttempts(
+	ctx context.Context, all []Attempt, change func(*tries, *attemptLimit, time.Time) error,
+) (cmps []clientv3.Cmp, ops []clientv3.Op, err error) {
+	secret, err := r.attemptSecret(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, attempt := range all {
+		slot := attemptSlot(secret, attempt)
+		a, err := read[attempts](ctx, r, slot)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			a = &attempts{Slot: slot}
+		case err != nil:
+			return nil, nil, err
+		}
+		now := r.now()
+		if err := change(&a.tries, &attemptLimits[attempt.Kind], now); err != nil {
+			return nil, nil, err
+		}
+		if a.Last.IsZero() { // forgiven, and not counted
+			a.Last = now
+		}
+		op, err := r.put(a)
+		if err != nil {
+			return nil, nil, err
+		}
+		cmps, ops = append(cmps, r.unchanged(a)), append(ops, op)
+	}
+	return cmps, ops, nil
 }
 
 // attemptSlot returns the slot of an attempt. Subjects that share a slot can be found with the secret alone.

@@ -22,6 +22,10 @@ type Cluster struct {
 	State   directory.State `json:"state"`
 	Created time.Time       `json:"created"`
 	Deleted time.Time       `json:"deleted,omitzero"` // set by UpdateCluster in state Deleted
+	// Restored is the time at which UpdateCluster last ended state Deleted.
+	Restored time.Time `json:"restored,omitzero"`
+	// Contacted is the time at which an agent had called for the first time. ClusterContacted sets it.
+	Contacted time.Time `json:"contacted,omitzero"`
 }
 
 const (
@@ -49,7 +53,7 @@ func (c *Cluster) subject() string { return c.ID + " " + c.Name }
 
 func (r *Registry) nameKey(c *Cluster) string { return r.key(clusterNameKind, c.Team, c.Name) }
 
-// CreateCluster stores an active cluster of a team. Errors: those of Team, ErrDeleting, ErrInvalid, ErrTaken, BoundError, ErrConflict.
+// CreateCluster stores an active cluster of a team. Errors: those of Team, ErrDeleting, ErrInvalid, ErrTaken, BoundError, PausedError, ErrConflict.
 func (r *Registry) CreateCluster(ctx context.Context, by Actor, teamID, clusterID, name string) error {
 	return r.inTeam(ctx, by, teamID, func(*Team) (change, error) {
 		c := &Cluster{ID: clusterID, Team: teamID, Name: name, State: directory.Active, Created: r.now()}
@@ -62,14 +66,65 @@ func (r *Registry) CreateCluster(ctx context.Context, by Actor, teamID, clusterI
 				return change{}, err
 			}
 		}
-		have, err := r.count(ctx, clusterNameKind, teamID)
-		if err == nil && have >= MaxClusters {
-			err = &BoundError{Bound: "clusters of a team", Limit: MaxClusters}
+		if err := r.clusterRoom(ctx, teamID); err != nil {
+			return change{}, err
 		}
+		cmps, counted, err := r.planAttempts(ctx, []Attempt{{Kind: NewClusters}}, attempt)
 		return change{
-			action: "cluster.create", subject: c.subject(), cmps: []clientv3.Cmp{r.unchanged(c), absent(r.nameKey(c))},
-			ops: append(ops, clientv3.OpPut(r.nameKey(c), c.ID)),
+			action: "cluster.create", subject: c.subject(), cmps: append(cmps, r.unchanged(c), absent(r.nameKey(c))),
+			ops: slices.Concat(ops, counted, []clientv3.Op{clientv3.OpPut(r.nameKey(c), c.ID)}),
 		}, err
+	})
+}
+
+// clusterRoom returns a BoundError if a team, or all teams together, have as many clusters as they may.
+func (r *Registry) clusterRoom(ctx context.Context, teamID string) error {
+	unverified, err := r.Unverified(ctx, teamID)
+	if err != nil {
+		return err
+	}
+	of := BoundError{Bound: "clusters of a team", Limit: MaxClusters}
+	if unverified {
+		of = BoundError{Bound: "clusters of a team without a verified owner", Limit: MaxUnverifiedClusters}
+	}
+	have, err := r.count(ctx, clusterNameKind, teamID)
+	if err == nil && have >= of.Limit {
+		err = &of
+	}
+	if err != nil {
+		return err
+	}
+	return r.hostedRoom(ctx, unverified)
+}
+
+// hostedRoom returns a BoundError if all teams together have Config.MaxHosted clusters. Unverified teams leave a tenth to the others, so that strangers
+// cannot take all.
+func (r *Registry) hostedRoom(ctx context.Context, unverified bool) error {
+	of := BoundError{Bound: "clusters of all teams", Limit: r.cfg.MaxHosted}
+	if unverified {
+		of = BoundError{Bound: "clusters of all teams, for a team without a verified owner,", Limit: r.cfg.MaxHosted - r.cfg.MaxHosted/10}
+	}
+	have, err := r.count(ctx, clusterKind)
+	if err == nil && have >= of.Limit {
+		err = &of
+	}
+	return err
+}
+
+// ClusterContacted notes that an agent has called, the first time for each cluster. A cluster that does not exist is no error. Errors: ErrMalformed,
+// ErrNewer, ErrConflict, etcd's.
+func (r *Registry) ClusterContacted(ctx context.Context, clusterID string) error {
+	return retry(func() (bool, error) {
+		c, err := r.Cluster(ctx, clusterID)
+		if err != nil || !c.Contacted.IsZero() {
+			return true, ignoreNotFound(err)
+		}
+		c.Contacted = r.now()
+		op, err := r.put(c)
+		if err != nil {
+			return false, err
+		}
+		return r.commit(ctx, "note contact", []clientv3.Cmp{r.unchanged(c)}, []clientv3.Op{op})
 	})
 }
 
@@ -116,9 +171,12 @@ func (r *Registry) UpdateCluster(ctx context.Context, by Actor, clusterID string
 			return change{}, err
 		}
 		next.Head, next.ID, next.Team, next.Created, next.Deleted = c.Head, c.ID, c.Team, c.Created, c.Deleted
+		next.Restored, next.Contacted = c.Restored, c.Contacted
 		switch {
 		case next.State != directory.Deleted:
-			next.Deleted = time.Time{}
+			if next.Deleted = (time.Time{}); c.State == directory.Deleted {
+				next.Restored = r.now()
+			}
 		case c.State != directory.Deleted:
 			next.Deleted = r.now()
 		}
@@ -142,8 +200,9 @@ func (r *Registry) UpdateCluster(ctx context.Context, by Actor, clusterID string
 // ErrNotDeleted is returned by RemoveCluster for a cluster in another state than Deleted.
 var ErrNotDeleted = errors.New("the cluster is not deleted")
 
-// RemoveCluster removes a deleted cluster with its agent keys. Errors: those of Cluster and Team, ErrNotDeleted, ErrDeleting, ErrConflict.
-func (r *Registry) RemoveCluster(ctx context.Context, by Actor, clusterID string) error {
+// RemoveCluster removes a deleted cluster with its agent keys, in one transaction with the removal of its Spec. Errors: those of Cluster and Team,
+// ErrNotDeleted, ErrDeleting, ErrConflict.
+func (r *Registry) RemoveCluster(ctx context.Context, by Actor, clusterID string, spec directory.Removal) error {
 	found, err := r.Cluster(ctx, clusterID)
 	if err != nil {
 		return err
@@ -156,8 +215,8 @@ func (r *Registry) RemoveCluster(ctx context.Context, by Actor, clusterID string
 		if c.State != directory.Deleted {
 			return change{}, fmt.Errorf("cluster %s: %w", c.subject(), ErrNotDeleted)
 		}
-		return change{action: "cluster.remove", subject: c.subject(), cmps: []clientv3.Cmp{r.unchanged(c)}, ops: []clientv3.Op{
+		return change{action: "cluster.remove", subject: c.subject(), cmps: slices.Concat(spec.Cmps, []clientv3.Cmp{r.unchanged(c)}), ops: slices.Concat(spec.Ops, []clientv3.Op{
 			r.remove(c), clientv3.OpDelete(r.nameKey(c)), clientv3.OpDelete(r.key(agentKeyKind, c.Team, c.ID)+"/", clientv3.WithPrefix()),
-		}}, nil
+		})}, nil
 	})
 }

@@ -131,15 +131,7 @@ func list[T any, P recordOf[T]](ctx context.Context, r *Registry, parts ...strin
 		return all, err
 	}
 	for _, kv := range kvs {
-		rec := P(new(T))
-		found := strings.Split(strings.TrimPrefix(string(kv.Key), r.key(rec.kind())+"/"), "/")
-		err := fmt.Errorf("etcd key %.300q: %w", kv.Key, ErrMalformed)
-		if len(found) == len(rec.place()) {
-			for i, part := range rec.place() {
-				*part = found[i]
-			}
-			err = decode(rec, kv)
-		}
+		rec, err := decodeAt[T, P](r.key(P(new(T)).kind())+"/", kv)
 		if err != nil {
 			all.Faults = append(all.Faults, err)
 			continue
@@ -147,6 +139,53 @@ func list[T any, P recordOf[T]](ctx context.Context, r *Registry, parts ...strin
 		all.Records = append(all.Records, rec)
 	}
 	return all, nil
+}
+
+// each calls visit with each record of a kind in order of the keys, or with the error of one that cannot be read, page by page. Error: etcd's.
+func each[T any, P recordOf[T]](ctx context.Context, r *Registry, visit func(P, error)) error {
+	prefix := r.key(P(new(T)).kind()) + "/"
+	from, end := prefix, clientv3.GetPrefixRangeEnd(prefix)
+	for {
+		resp, err := r.cfg.Client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(maxListed))
+		if err != nil {
+			return fmt.Errorf("list %s in etcd: %w", prefix, err)
+		}
+		for _, kv := range resp.Kvs {
+			visit(decodeAt[T, P](prefix, kv))
+		}
+		if !resp.More {
+			return nil
+		}
+		from = string(resp.Kvs[len(resp.Kvs)-1].Key) + "\x00"
+	}
+}
+
+// decodeAt returns the record of a key below a prefix. Errors: ErrMalformed, ErrNewer, with the key.
+func decodeAt[T any, P recordOf[T]](prefix string, kv *mvccpb.KeyValue) (P, error) {
+	rec := P(new(T))
+	found := strings.Split(strings.TrimPrefix(string(kv.Key), prefix), "/")
+	if len(found) != len(rec.place()) {
+		return nil, fmt.Errorf("etcd key %.300q: %w", kv.Key, ErrMalformed)
+	}
+	for i, part := range rec.place() {
+		*part = found[i]
+	}
+	return rec, decode(rec, kv)
+}
+
+// EachCluster calls visit with each cluster of all teams, or with the error of one that cannot be read. Error: etcd's.
+func (r *Registry) EachCluster(ctx context.Context, visit func(*Cluster, error)) error {
+	return each(ctx, r, visit)
+}
+
+// EachTeam calls visit with each team, or with the error of one that cannot be read. Error: etcd's.
+func (r *Registry) EachTeam(ctx context.Context, visit func(*Team, error)) error {
+	return each(ctx, r, visit)
+}
+
+// EachAccount calls visit with each account, or with the error of one that cannot be read. Error: etcd's.
+func (r *Registry) EachAccount(ctx context.Context, visit func(*Account, error)) error {
+	return each(ctx, r, visit)
 }
 
 // below returns the keys and values under the parts of a place, up to maxListed.

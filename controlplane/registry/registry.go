@@ -9,6 +9,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,13 +26,18 @@ import (
 const (
 	// MaxClusters bounds the clusters of a team. Deleted clusters count until RemoveCluster.
 	MaxClusters = 20
+	// MaxUnverifiedClusters bounds the clusters of a team of a sign-up whose owners are all unverified.
+	MaxUnverifiedClusters = 2
+	// DefaultMaxHosted is the default of Config.MaxHosted.
+	DefaultMaxHosted = 1000
 	// MaxMembers bounds the members and invitations of a team.
 	MaxMembers = 50
 	// MaxAgentKeys bounds the agent keys of all clusters of a team.
 	MaxAgentKeys = 100
 	// MaxTokens bounds the API tokens of a team.
 	MaxTokens = 100
-	// MaxAccounts bounds the accounts up to which sign-ups create further ones. Sign-ups at once can exceed it by their number.
+	// MaxAccounts bounds the accounts up to which sign-ups create further ones. Sign-ups at once can exceed it by their number. Package expiry removes
+	// abandoned accounts.
 	MaxAccounts = 10_000
 	// MaxTeams bounds the teams of an account.
 	MaxTeams = 20
@@ -94,6 +100,9 @@ type Config struct {
 	Now    func() time.Time // default time.Now
 	// Hour is the span of time whose expiring records share a lease; whole seconds, the same in all Registries, default an hour.
 	Hour time.Duration
+	// MaxHosted is the number of clusters of all teams up to which further ones are created. Requests at once can exceed it by their number. Default
+	// DefaultMaxHosted.
+	MaxHosted int
 }
 
 // Registry reads and changes the records. It is safe for concurrent use.
@@ -110,6 +119,7 @@ func New(cfg Config) *Registry {
 	if cfg.Hour == 0 {
 		cfg.Hour = time.Hour
 	}
+	cfg.MaxHosted = cmp.Or(cfg.MaxHosted, DefaultMaxHosted)
 	return &Registry{cfg: cfg}
 }
 

@@ -36,6 +36,7 @@ var (
 type fixture struct {
 	*Registry
 	second *Registry
+	dir    directory.Directory
 	client *faulty
 	clock  *atomic.Int64 // ms
 }
@@ -92,15 +93,16 @@ func open(t *testing.T) *fixture {
 	now := func() time.Time { return time.UnixMilli(f.clock.Load()) }
 	f.Registry = New(Config{Client: f.client, Prefix: "/p", Now: now})
 	f.second = New(Config{Client: etcd.Client(), Prefix: "/p", Now: now})
+	f.dir = directory.Directory{Client: etcd.Client(), Prefix: "/p"}
 	return f
 }
 
 func (f *fixture) pass(d time.Duration) { f.clock.Add(d.Milliseconds()) }
 
-// account creates an account with a name of its own.
+// account creates an account with a name of its own, as operators do.
 func (f *fixture) account(t *testing.T, name string) *Account {
 	t.Helper()
-	a, err := f.CreateAccount(t.Context(), NewAccount{Email: name + "@example.com", Name: name, PasswordHash: "$argon2id$"})
+	a, err := f.CreateAccount(t.Context(), NewAccount{Email: name + "@example.com", Name: name})
 	require.NoError(t, err)
 	return a
 }
@@ -172,10 +174,10 @@ func examples() []record {
 			Passed: tries{2, start}, Created: start, Teams: []string{two}, Sessions: []OpenSession{{SHA256: sum, Expires: later}},
 		},
 		&Session{Head: h, SHA256: sum, Account: one, Created: start, Expires: later},
-		&Team{Head: h, ID: two, Name: "Data", Created: start, Deleting: true, Audited: 7},
+		&Team{Head: h, ID: two, Name: "Data", Created: start, SignedUp: true, Deleting: true, Audited: 7},
 		&Member{Head: h, Team: two, Account: one, Role: Admin, Created: start},
 		&Invitation{Head: h, Team: two, SHA256: sum, Email: "bob@example.com", Role: ReadOnly, Created: start, Expires: later},
-		&Cluster{Head: h, ID: one, Team: two, Name: "orders", State: directory.Deleted, Created: start, Deleted: later},
+		&Cluster{Head: h, ID: one, Team: two, Name: "orders", State: directory.Deleted, Created: start, Deleted: later, Restored: start, Contacted: later},
 		&AgentKey{Head: h, Team: two, Cluster: one, SHA256: sum, Shown: "fsk_AAAAAAAA", Name: "zone a", Created: start, Used: later},
 		&Token{Head: h, Team: two, Account: one, SHA256: sum, Role: Ordinary, Name: "ci", Created: start, Expires: later, Used: later},
 		&Entry{Head: h, Team: two, Number: entryNumber(7), Actor: one, Address: "192.0.2.1", Action: "member.add", Subject: one, Time: start},
@@ -348,6 +350,8 @@ func TestRegistry_LostAnswers(t *testing.T) {
 	ctx := t.Context()
 	team, owner := f.team(t, "ada")
 	bob, cluster := f.account(t, "bob"), id.NewCluster()
+	_, err := f.attemptSecret(ctx) // a transaction of its own
+	require.NoError(t, err)
 	for _, c := range []struct {
 		call  func() error
 		again error

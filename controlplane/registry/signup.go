@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -30,11 +31,11 @@ func (r *Registry) SignUp(ctx context.Context, n NewSignUp) (*Account, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.accountRoom(ctx); err != nil {
+	if err := errors.Join(r.accountRoom(ctx), r.hostedRoom(ctx, true)); err != nil {
 		return nil, err
 	}
 	now := r.now()
-	t := &Team{ID: newID(), Name: n.Team, Created: now}
+	t := &Team{ID: newID(), Name: n.Team, Created: now, SignedUp: true}
 	a := &Account{ID: newID(), Email: email, Name: n.Name, PasswordHash: n.PasswordHash, Created: now, Teams: []string{t.ID}}
 	if n.Address != "" {
 		a.Addresses = []Familiar{{Address: n.Address}}

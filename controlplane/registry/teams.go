@@ -18,6 +18,8 @@ type Team struct {
 	ID      string    `json:"-"`
 	Name    string    `json:"name"`
 	Created time.Time `json:"created"`
+	// SignedUp reports whether SignUp made the team, rather than an operator.
+	SignedUp bool `json:"signed_up,omitempty"`
 	// Deleting reports whether DeleteTeam has begun. The team does not change any more.
 	Deleting bool `json:"deleting,omitempty"`
 	// Audited is the number of audit entries so far, including deleted ones.

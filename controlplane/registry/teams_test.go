@@ -207,7 +207,7 @@ func TestClusters_Names(t *testing.T) {
 	to := func(state directory.State) error {
 		return f.UpdateCluster(ctx, by, one, func(c *Cluster) error { c.State = state; return nil })
 	}
-	require.ErrorIs(t, f.RemoveCluster(ctx, by, one), ErrNotDeleted)
+	require.ErrorIs(t, f.RemoveCluster(ctx, by, one, directory.Removal{}), ErrNotDeleted)
 	require.NoError(t, to(directory.Deleted))
 	f.pass(time.Minute)
 	require.NoError(t, to(directory.Deleted))
@@ -220,7 +220,7 @@ func TestClusters_Names(t *testing.T) {
 	require.Zero(t, c.Deleted)
 	require.NoError(t, to(directory.Deleted))
 	require.NoError(t, f.CreateAgentKey(ctx, by, one, "key", "fsk_", hash("k")))
-	require.NoError(t, f.RemoveCluster(ctx, by, one))
+	require.NoError(t, f.RemoveCluster(ctx, by, one, f.dir.Removal(one, one, 0)))
 	require.Empty(t, f.keys(t, "/agent-keys/"))
 	require.Len(t, f.keys(t, "/cluster-names/"+other.ID), 1)
 	require.ErrorIs(t, f.CreateAgentKey(ctx, by, one, "key", "fsk_", hash("k")), ErrNotFound)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/controlplane/registry"
 	"github.com/freshet-io/freshet/internal/accesskey"
 )
@@ -32,6 +33,7 @@ func name(prefix string) string {
 func (f *fixture) newCluster(t *testing.T) (id, path string) {
 	t.Helper()
 	f.clear(t)
+	f.calm(t) // the rate of new clusters
 	a := f.as(t, registry.Owner, http.MethodPost, "/clusters", `{"name":"`+name("c")+`"}`, http.StatusCreated)
 	id = a.body(t)["id"].(string)
 	return id, "/clusters/" + id
@@ -43,7 +45,7 @@ func (f *fixture) clear(t *testing.T) {
 	require.NoError(t, err)
 	for _, c := range all.Records {
 		require.NoError(t, f.reg.UpdateCluster(t.Context(), by, c.ID, func(c *registry.Cluster) error { c.State = "deleted"; return nil }))
-		require.NoError(t, f.reg.RemoveCluster(t.Context(), by, c.ID))
+		require.NoError(t, f.reg.RemoveCluster(t.Context(), by, c.ID, directory.Removal{}))
 	}
 }
 

@@ -252,3 +252,17 @@ func TestSignUp_NameBeforeAccount(t *testing.T) {
 	}
 	require.Equal(t, texts[0], texts[1])
 }
+
+// TestCreateCluster_Unverified: a team of a sign-up reaches its bound, and the answer names it.
+func TestCreateCluster_Unverified(t *testing.T) {
+	f := open(t)
+	made := f.signUp(t, 0, signUpBodyOf("ada@example.com", rightPassword, "data", "main"))
+	session := f.logInFrom(t, 0, "ada@example.com", rightPassword, "192.0.2.9").body(t)["session"].(string)
+	create := func(name string) answer {
+		return f.do(t, request{method: http.MethodPost, path: "/v1/teams/" + made.Team.ID + "/clusters", body: `{"name":"` + name + `"}`}.cookie(session))
+	}
+	require.Equal(t, http.StatusCreated, create("second").status)
+	a := create("third")
+	require.Equal(t, http.StatusForbidden, a.status)
+	require.Equal(t, "limit of 2 clusters of a team without a verified owner reached", a.body(t)["detail"])
+}

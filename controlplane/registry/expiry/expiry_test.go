@@ -1,0 +1,243 @@
+package expiry
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/directory"
+	"github.com/freshet-io/freshet/controlplane/registry"
+	"github.com/freshet-io/freshet/internal/accesskey"
+	"github.com/freshet-io/freshet/internal/etcdserver"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+var start = time.Date(2026, 11, 28, 6, 30, 0, 0, time.UTC)
+
+// fixture is two Sweepers on one etcd with one clock.
+type fixture struct {
+	reg      *registry.Registry
+	dir      directory.Directory
+	sweepers [2]*Sweeper
+	clock    time.Time
+}
+
+func open(t *testing.T) *fixture {
+	t.Helper()
+	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
+	require.NoError(t, err)
+	t.Cleanup(etcd.Close)
+	f := &fixture{clock: start, dir: directory.Directory{Client: etcd.Client(), Prefix: "/p"}}
+	now := func() time.Time { return f.clock }
+	f.reg = registry.New(registry.Config{Client: etcd.Client(), Prefix: "/p", Now: now})
+	for i := range f.sweepers {
+		f.sweepers[i] = New(Config{Registry: f.reg, Directory: f.dir, Now: now, Log: zap.NewNop(), Registerer: prometheus.NewRegistry()})
+	}
+	return f
+}
+
+// signUp signs an account up, with the Spec of its cluster.
+func (f *fixture) signUp(t *testing.T, name string) (a *registry.Account, clusterID string) {
+	t.Helper()
+	clusterID = id.NewCluster()
+	a, err := f.reg.SignUp(t.Context(), registry.NewSignUp{
+		NewAccount: registry.NewAccount{Email: name + "@example.com", Name: name, PasswordHash: "$argon2id$"}, Address: "192.0.2.1",
+		Team: name, ClusterID: clusterID, Cluster: "main", KeyName: "sign-up", KeyShown: "fsk_AAAAAAAA", Key: accesskey.HashOf(name),
+	})
+	require.NoError(t, err)
+	f.writeSpec(t, clusterID)
+	return a, clusterID
+}
+
+func (f *fixture) writeSpec(t *testing.T, clusterID string) {
+	t.Helper()
+	spec := &directory.Spec{ID: clusterID, Name: clusterID, State: directory.Active, Memory: directory.DefaultMemory, DefaultPartitions: 1}
+	require.NoError(t, f.dir.Create(t.Context(), spec))
+	_, err := f.dir.PeerSecret(t.Context(), clusterID)
+	require.NoError(t, err)
+	_, err = f.dir.Client.Put(t.Context(), "/p/"+clusterID+"/log/0000000000000001", "entry")
+	require.NoError(t, err)
+}
+
+func (f *fixture) sweep(t *testing.T) {
+	t.Helper()
+	require.NoError(t, f.sweepers[0].Sweep(t.Context()))
+}
+
+// states returns the states of a cluster's record and Spec, "" for none.
+func (f *fixture) states(t *testing.T, clusterID string) (record, spec directory.State) {
+	t.Helper()
+	c, err := f.reg.Cluster(t.Context(), clusterID)
+	if err == nil {
+		record = c.State
+	} else {
+		require.ErrorIs(t, err, registry.ErrNotFound)
+	}
+	s, _, err := f.dir.Get(t.Context(), clusterID)
+	require.NoError(t, err)
+	if s != nil {
+		spec = s.State
+	}
+	return record, spec
+}
+
+func (f *fixture) requireStates(t *testing.T, clusterID string, record, spec directory.State) {
+	t.Helper()
+	gotRecord, gotSpec := f.states(t, clusterID)
+	require.Equal(t, []directory.State{record, spec}, []directory.State{gotRecord, gotSpec})
+}
+
+// keys returns the keys that have a text in them, or in their values.
+func (f *fixture) keys(t *testing.T, part string) (keys []string) {
+	t.Helper()
+	resp, err := f.dir.Client.Get(t.Context(), "/p/", clientv3.WithPrefix())
+	require.NoError(t, err)
+	for _, kv := range resp.Kvs {
+		if strings.Contains(string(kv.Key), part) || strings.Contains(string(kv.Value), part) {
+			keys = append(keys, string(kv.Key))
+		}
+	}
+	return keys
+}
+
+// TestSweep_Cluster: a cluster without a call of an agent is deleted after ClusterLife, can be brought back for UndeleteTime, and then leaves nothing in etcd.
+func TestSweep_Cluster(t *testing.T) {
+	f := open(t)
+	_, clusterID := f.signUp(t, "ada")
+	f.clock = f.clock.Add(ClusterLife - time.Millisecond)
+	f.sweep(t)
+	f.requireStates(t, clusterID, directory.Active, directory.Active)
+	f.clock = f.clock.Add(time.Millisecond)
+	f.sweep(t)
+	f.requireStates(t, clusterID, directory.Deleted, directory.Deleted)
+
+	require.NoError(t, f.reg.UpdateCluster(t.Context(), by, clusterID, func(c *registry.Cluster) error { c.State = directory.Active; return nil }))
+	spec, revision, err := f.dir.Get(t.Context(), clusterID)
+	require.NoError(t, err)
+	spec.State = directory.Active
+	require.NoError(t, f.dir.Update(t.Context(), spec, revision))
+	f.clock = f.clock.Add(ClusterLife - time.Millisecond)
+	f.sweep(t)
+	f.requireStates(t, clusterID, directory.Active, directory.Active)
+
+	f.clock = f.clock.Add(time.Millisecond)
+	f.sweep(t)
+	f.requireStates(t, clusterID, directory.Deleted, directory.Deleted)
+	f.clock = f.clock.Add(UndeleteTime - time.Millisecond)
+	f.sweep(t)
+	f.requireStates(t, clusterID, directory.Deleted, directory.Deleted)
+	f.clock = f.clock.Add(time.Millisecond)
+	f.sweep(t)
+	f.requireStates(t, clusterID, "", "")
+	for _, key := range f.keys(t, clusterID) {
+		require.Contains(t, key, "/audit/")
+	}
+	require.InDelta(t, 1, testutil.ToFloat64(f.sweepers[0].metrics.steps.WithLabelValues(string(clusterRemoved))), 0)
+}
+
+// TestSweep_ClusterStays: each reason for which a cluster stays.
+func TestSweep_ClusterStays(t *testing.T) {
+	f := open(t)
+	ctx := t.Context()
+	_, called := f.signUp(t, "called")
+	require.NoError(t, f.reg.ClusterContacted(ctx, called))
+	verified, ofVerified := f.signUp(t, "verified")
+	require.NoError(t, f.reg.UpdateAccount(ctx, verified.ID, func(a *registry.Account) error { a.Verified = start; return nil }))
+	operators, err := f.reg.CreateAccount(ctx, registry.NewAccount{Email: "operators@example.com", Name: "operators"})
+	require.NoError(t, err)
+	team, err := f.reg.CreateTeam(ctx, by, "operators", operators.ID)
+	require.NoError(t, err)
+	ofOperators := id.NewCluster()
+	require.NoError(t, f.reg.CreateCluster(ctx, by, team.ID, ofOperators, "main"))
+	f.writeSpec(t, ofOperators)
+	byHand := id.NewCluster()
+	f.writeSpec(t, byHand)
+	f.clock = f.clock.Add(10 * AccountLife)
+	f.sweep(t)
+	for _, clusterID := range []string{called, ofVerified, ofOperators} {
+		f.requireStates(t, clusterID, directory.Active, directory.Active)
+	}
+	f.requireStates(t, byHand, "", directory.Active)
+	_, suspended := f.signUp(t, "suspended")
+	require.NoError(t, f.reg.UpdateCluster(ctx, by, suspended, func(c *registry.Cluster) error { c.State = directory.Suspended; return nil }))
+	require.NoError(t, f.reg.UpdateCluster(ctx, by, called, func(c *registry.Cluster) error { c.State = directory.Deleted; return nil }))
+	f.clock = f.clock.Add(10 * AccountLife)
+	f.sweep(t)
+	f.requireStates(t, suspended, directory.Suspended, directory.Active)
+	f.requireStates(t, called, directory.Deleted, directory.Active)
+}
+
+// TestSweep_Interrupted: a deletion that ended before the Spec is completed, and so is the deletion of a team.
+func TestSweep_Interrupted(t *testing.T) {
+	f := open(t)
+	_, clusterID := f.signUp(t, "ada")
+	require.NoError(t, f.reg.UpdateCluster(t.Context(), by, clusterID, func(c *registry.Cluster) error { c.State = directory.Deleted; return nil }))
+	f.sweep(t)
+	f.requireStates(t, clusterID, directory.Deleted, directory.Deleted)
+	key := "/p/+registry/teams/AAAAAAAAAAAAAAAAAAAAAA"
+	_, err := f.dir.Client.Put(t.Context(), key, `{"version":1,"name":"Data","created":"2026-11-28T06:30:00Z","deleting":true,"audited":7}`)
+	require.NoError(t, err)
+	f.sweep(t)
+	require.Empty(t, f.keys(t, key))
+}
+
+// TestSweep_Account: an abandoned account goes with its team once its cluster is gone, and its e-mail address is free. Two Sweepers at once do no harm.
+func TestSweep_Account(t *testing.T) {
+	f := open(t)
+	a, _ := f.signUp(t, "ada")
+	sweepBoth := func() {
+		var both sync.WaitGroup
+		for _, s := range f.sweepers {
+			both.Go(func() {
+				if err := s.Sweep(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+	}
+	for range 31 {
+		_, err := f.reg.Account(t.Context(), a.ID)
+		require.NoError(t, err, "%v after the sign-up", f.clock.Sub(start))
+		f.clock = f.clock.Add(24 * time.Hour)
+		sweepBoth()
+	}
+	require.Empty(t, f.keys(t, "/p/"))
+	again, _ := f.signUp(t, "ada")
+	require.NotEqual(t, a.ID, again.ID)
+}
+
+// TestSweep_Isolates: items that cannot be read or changed stay in the backlog, and the others are removed.
+func TestSweep_Isolates(t *testing.T) {
+	f := open(t)
+	ctx := t.Context()
+	_, faulty := f.signUp(t, "ada")
+	_, fine := f.signUp(t, "bob")
+	_, err := f.dir.Client.Put(ctx, f.dir.SpecKey(faulty), "{")
+	require.NoError(t, err)
+	for _, key := range []string{"/p/+registry/clusters/AAAAAAAAAAAAAAAAAAAAAA", "/p/+registry/accounts/AAAAAAAAAAAAAAAAAAAAAA", "/p/+registry/accounts/x"} {
+		_, err := f.dir.Client.Put(ctx, key, "{")
+		require.NoError(t, err)
+	}
+	f.clock = f.clock.Add(ClusterLife)
+	s := f.sweepers[0]
+	err = s.Sweep(ctx)
+	require.ErrorIs(t, err, registry.ErrMalformed)
+	f.requireStates(t, fine, directory.Deleted, directory.Deleted)
+	require.InDelta(t, 2, testutil.ToFloat64(s.metrics.backlog.WithLabelValues("cluster")), 0)
+	require.InDelta(t, 2, testutil.ToFloat64(s.metrics.backlog.WithLabelValues("account")), 0)
+	f.clock = f.clock.Add(UndeleteTime)
+	require.Error(t, s.Sweep(ctx))
+	f.requireStates(t, fine, "", "")
+	_, err = f.dir.Client.Delete(ctx, "/p/+registry/accounts/AAAAAAAAAAAAAAAAAAAAAA")
+	require.NoError(t, err)
+	require.Error(t, s.Sweep(ctx))
+	require.InDelta(t, 1, testutil.ToFloat64(s.metrics.backlog.WithLabelValues("account")), 0)
+}
