@@ -221,6 +221,41 @@ func TestControlPlane_ManyClusters(t *testing.T) {
 	r.stop(t)
 }
 
+// TestControlPlane_SharesClusters: two replicas share the virtual clusters of etcd. A second replica takes its share over from the first one, and
+// the rest once the first one stops.
+func TestControlPlane_SharesClusters(t *testing.T) {
+	const many = 12 // more than stay warm
+	etcd, bucket := startEtcd(t), mem.New()
+	first := start(t, etcd, bucket, "r1")
+	d := directory.Directory{Client: etcd.Client(), Prefix: etcdlog.DefaultPrefix}
+	for i := range many {
+		spec := &directory.Spec{ID: fmt.Sprintf("%021dA", i), Name: fmt.Sprintf("vc-%d", i), State: directory.Active, DefaultPartitions: 1}
+		require.NoError(t, d.Create(t.Context(), spec))
+	}
+	owned := func(r *running) (n int) {
+		for i := range many {
+			if r.Owned(fmt.Sprintf("vc-%d", i)) {
+				n++
+			}
+		}
+		return n
+	}
+	require.Eventually(t, func() bool { return owned(first) == many }, time.Minute, 10*time.Millisecond)
+	second := start(t, etcd, bucket, "r2")
+	misplaced := func() bool {
+		return strings.Contains(first.get(t, "/metrics"), "\nfreshet_controlplane_misplaced_virtual_clusters 0\n")
+	}
+	require.Eventually(t, func() bool { return owned(second) > 0 && misplaced() && owned(first)+owned(second) == many }, time.Minute, 10*time.Millisecond)
+	require.Positive(t, owned(first))
+	require.True(t, first.Owned("one") && first.Owned("two"), "those of the settings stay")
+	t.Logf("the replicas own %d and %d of %d virtual clusters", owned(first), owned(second), many)
+	began := time.Now()
+	first.stop(t)
+	require.Eventually(t, func() bool { return owned(second) == many }, time.Minute, time.Millisecond)
+	t.Logf("the other one owned all %v after the first one began to stop", time.Since(began))
+	second.stop(t)
+}
+
 // TestControlPlane_KeysBeforeTheList: a replica that starts without etcd does not know the keys of etcd's virtual clusters yet.
 func TestControlPlane_KeysBeforeTheList(t *testing.T) {
 	away, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}, Logger: zap.NewNop()})

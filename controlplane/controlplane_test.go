@@ -158,6 +158,7 @@ func startAs(t *testing.T, etcd *etcdserver.Server, bucket objstore.Bucket, name
 	require.NoError(t, err)
 	require.NoError(t, plane.Listen(t.Context()))
 	plane.SettleAfter(time.Second)
+	plane.ReturnAfter(100 * time.Millisecond)
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{ControlPlane: plane, cancel: cancel, ended: make(chan error, 1)}
 	go func() { r.ended <- plane.Run(ctx) }()

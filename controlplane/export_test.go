@@ -10,3 +10,6 @@ func (c *ControlPlane) Owned(virtualCluster string) bool {
 
 // SettleAfter sets the time for which a better placed replica must have been registered. It is called before Run.
 func (c *ControlPlane) SettleAfter(d time.Duration) { c.placement.settled = d }
+
+// ReturnAfter sets the pause before a virtual cluster is handed over again that has come back. It is called before Run.
+func (c *ControlPlane) ReturnAfter(d time.Duration) { c.placement.returnPause = d }

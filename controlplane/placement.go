@@ -60,9 +60,10 @@ type placement struct {
 	clusters func() []entry
 	log      *zap.Logger
 
-	settled time.Duration        // settledAfter
-	since   map[string]time.Time // when each other replica was registered, by id
-	returns map[string]*handOver // by cluster id
+	settled     time.Duration        // settledAfter
+	returnPause time.Duration        // returnPause
+	since       map[string]time.Time // when each other replica was registered, by id
+	returns     map[string]*handOver // by cluster id
 
 	misplaced prometheus.Gauge
 	handOvers prometheus.Counter
@@ -76,7 +77,8 @@ type handOver struct {
 
 func newPlacement(m *members, clusters func() []entry, log *zap.Logger, reg prometheus.Registerer) *placement {
 	p := &placement{
-		members: m, clusters: clusters, log: log, settled: settledAfter, since: map[string]time.Time{}, returns: map[string]*handOver{},
+		members: m, clusters: clusters, log: log,
+		settled: settledAfter, returnPause: returnPause, since: map[string]time.Time{}, returns: map[string]*handOver{},
 		misplaced: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "freshet_controlplane_misplaced_virtual_clusters",
 			Help: "Virtual clusters of etcd that this replica owns and another replica is placed better for. One is handed over each second.",
@@ -136,7 +138,7 @@ func (p *placement) round(now time.Time) {
 	id := next.clusterID()
 	h := p.returns[id]
 	if h == nil {
-		h = &handOver{pause: returnPause}
+		h = &handOver{pause: p.returnPause}
 		p.returns[id] = h
 	}
 	h.next, h.pause = now.Add(h.pause), min(2*h.pause, maxReturnPause)
