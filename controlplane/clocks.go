@@ -7,11 +7,14 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/keys"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/internal/grpcerr"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
@@ -101,16 +104,36 @@ func askReplica(ctx context.Context, address, key string, secure *tls.Config) (*
 	return api.NewReplicasClient(conn).Clock(ctx, &api.ClockRequest{})
 }
 
+// handOverHeader names the virtual cluster, by its cluster id, that the caller of Clock would hand over. Older replicas ignore it.
+const handOverHeader = "freshet-hand-over"
+
+// askToTake returns nil if the replica at address can become the owner of a virtual cluster.
+func askToTake(ctx context.Context, address, clusterID, key string, secure *tls.Config) error {
+	if _, err := askReplica(metadata.AppendToOutgoingContext(ctx, handOverHeader, clusterID), address, key, secure); err != nil {
+		return grpcerr.Plain(err)
+	}
+	return nil
+}
+
 // replicaServer answers the other replicas' questions.
 type replicaServer struct {
 	api.UnimplementedReplicasServer
 	replica, version string
-	http             func() string // address of the HTTP side
-	began            time.Time     // start of this process
+	http             func() string                                     // address of the HTTP side
+	began            time.Time                                         // start of this process
+	takes            func(ctx context.Context, clusterID string) error // nil if this replica can become the owner
 }
 
-// Clock implements the service.
-func (s replicaServer) Clock(context.Context, *api.ClockRequest) (*api.ClockResponse, error) {
+// Clock implements the service. It fails if the call names a virtual cluster that this replica cannot take over.
+func (s replicaServer) Clock(ctx context.Context, _ *api.ClockRequest) (*api.ClockResponse, error) {
+	if asked := metadata.ValueFromIncomingContext(ctx, handOverHeader); len(asked) > 0 {
+		if g := keys.FromContext(ctx); g == nil || g.Kind != keys.Replica { // agents can call Clock
+			return nil, status.Error(codes.PermissionDenied, "only a replica may ask for a hand-over")
+		}
+		if err := s.takes(ctx, asked[0]); err != nil {
+			return nil, status.Error(codes.FailedPrecondition, err.Error())
+		}
+	}
 	return &api.ClockResponse{
 		UnixMs: time.Now().UnixMilli(), Replica: s.replica, Version: s.version, UptimeMs: ptr(uint64(time.Since(s.began).Milliseconds())),
 		HttpAddress: s.http(),

@@ -99,6 +99,17 @@ func (s *clusters) find(name string) *cluster {
 	return nil
 }
 
+// ofEtcd returns the virtual cluster of etcd with a cluster id.
+func (s *clusters) ofEtcd(clusterID string) (e entry, ok bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	found := s.mu.bySource[source{ofEtcd, clusterID}]
+	if found == nil || found.removed {
+		return entry{}, false
+	}
+	return *found, true
+}
+
 // runs reports whether a cluster of a name was started. After a renaming, the cluster of the former name may still stop.
 func (e *entry) runs(name string) bool { return e.running != nil && e.running.spec.Name == name }
 

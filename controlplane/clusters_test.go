@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -44,6 +45,28 @@ func (r *running) listed(t *testing.T) map[string]operator.Listed {
 		all[l.VirtualCluster] = l
 	}
 	return all
+}
+
+// owns returns how many of the virtual clusters vc-0 to vc-<many-1> a replica owns.
+func (r *running) owns(many int) (n int) {
+	for i := range many {
+		if r.Owned(fmt.Sprintf("vc-%d", i)) {
+			n++
+		}
+	}
+	return n
+}
+
+// betterPlaced returns the n-th cluster id that a replica is placed better for than another one.
+func betterPlaced(n int, replica, other string) string {
+	for i := 0; ; i++ {
+		clusterID := fmt.Sprintf("%021dA", i)
+		if controlplane.BestPlaced(clusterID, replica, other) == replica {
+			if n--; n < 0 {
+				return clusterID
+			}
+		}
+	}
 }
 
 // locate asks a replica for the owner of the virtual cluster that a key opens.
@@ -232,28 +255,65 @@ func TestControlPlane_SharesClusters(t *testing.T) {
 		spec := &directory.Spec{ID: fmt.Sprintf("%021dA", i), Name: fmt.Sprintf("vc-%d", i), State: directory.Active, DefaultPartitions: 1}
 		require.NoError(t, d.Create(t.Context(), spec))
 	}
-	owned := func(r *running) (n int) {
-		for i := range many {
-			if r.Owned(fmt.Sprintf("vc-%d", i)) {
-				n++
-			}
-		}
-		return n
-	}
-	require.Eventually(t, func() bool { return owned(first) == many }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return first.owns(many) == many }, time.Minute, 10*time.Millisecond)
 	second := start(t, etcd, bucket, "r2")
 	misplaced := func() bool {
 		return strings.Contains(first.get(t, "/metrics"), "\nfreshet_controlplane_misplaced_virtual_clusters 0\n")
 	}
-	require.Eventually(t, func() bool { return owned(second) > 0 && misplaced() && owned(first)+owned(second) == many }, time.Minute, 10*time.Millisecond)
-	require.Positive(t, owned(first))
+	require.Eventually(t, func() bool { return second.owns(many) > 0 && misplaced() && first.owns(many)+second.owns(many) == many }, time.Minute, 10*time.Millisecond)
+	require.Positive(t, first.owns(many))
 	require.True(t, first.Owned("one") && first.Owned("two"), "those of the settings stay")
-	t.Logf("the replicas own %d and %d of %d virtual clusters", owned(first), owned(second), many)
+	t.Logf("the replicas own %d and %d of %d virtual clusters", first.owns(many), second.owns(many), many)
 	began := time.Now()
 	first.stop(t)
-	require.Eventually(t, func() bool { return owned(second) == many }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return second.owns(many) == many }, time.Minute, time.Millisecond)
 	t.Logf("the other one owned all %v after the first one began to stop", time.Since(began))
 	second.stop(t)
+}
+
+// TestControlPlane_KeepsClustersThatTheOtherReplicaRefuses: a better placed replica with another bucket gets no virtual clusters.
+func TestControlPlane_KeepsClustersThatTheOtherReplicaRefuses(t *testing.T) {
+	const many = 4
+	etcd := startEtcd(t)
+	core, logged := observer.New(zap.InfoLevel)
+	first := startAs(t, etcd, mem.New(), "r1", func(c *controlplane.Config) { c.VirtualClusters, c.Log = nil, zap.New(core) })
+	d := directory.Directory{Client: etcd.Client(), Prefix: etcdlog.DefaultPrefix}
+	for i := range many {
+		spec := &directory.Spec{ID: betterPlaced(i, "r2", "r1"), Name: fmt.Sprintf("vc-%d", i), State: directory.Active, DefaultPartitions: 1}
+		require.NoError(t, d.Create(t.Context(), spec))
+	}
+	require.Eventually(t, func() bool { return first.owns(many) == many }, time.Minute, 10*time.Millisecond)
+	second := startAs(t, etcd, mem.New(), "r2", func(c *controlplane.Config) { c.VirtualClusters = nil })
+	refusals := func() []observer.LoggedEntry {
+		return logged.FilterMessageSnippet("cannot take a virtual cluster over").All()
+	}
+	handOvers := func() bool {
+		return !strings.Contains(first.get(t, "/metrics"), "\nfreshet_controlplane_placement_hand_overs_total 0\n")
+	}
+	require.Eventually(t, func() bool { return len(refusals()) == many || handOvers() }, time.Minute, 10*time.Millisecond)
+	require.False(t, handOvers())
+	for _, refusal := range refusals() {
+		require.Equal(t, "r2", refusal.ContextMap()["other_replica"])
+		require.Contains(t, refusal.ContextMap()["error"], "bucket")
+	}
+	require.Contains(t, first.get(t, "/metrics"), fmt.Sprintf("\nfreshet_controlplane_misplaced_virtual_clusters %d\n", many))
+	require.Equal(t, many, first.owns(many))
+	second.stop(t)
+	first.stop(t)
+}
+
+// TestReplicas_HandOverIsAskedByReplicas: an agent's key does not show which virtual clusters a replica can own.
+func TestReplicas_HandOverIsAskedByReplicas(t *testing.T) {
+	r := start(t, startEtcd(t), mem.New(), "r1")
+	defer r.stop(t)
+	conn, err := grpc.NewClient(r.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer conn.Close()
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer k1")
+	_, err = api.NewReplicasClient(conn).Clock(ctx, &api.ClockRequest{})
+	require.NoError(t, err)
+	_, err = api.NewReplicasClient(conn).Clock(metadata.AppendToOutgoingContext(ctx, "freshet-hand-over", "x"), &api.ClockRequest{})
+	require.Equal(t, codes.PermissionDenied, status.Code(err))
 }
 
 // TestControlPlane_KeysBeforeTheList: a replica that starts without etcd does not know the keys of etcd's virtual clusters yet.

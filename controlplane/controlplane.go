@@ -120,7 +120,9 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	c.answers = session.NewAnswers(c.cfg.memory())
 	c.clusters = newClusters(c.newCluster, c.readyCluster, set, c.cfg.Registry, c.cfg.Log)
 	c.contacts = newContacts(c.clusters, c.registry().ClusterContacted, c.cfg.Log, c.cfg.Registry)
-	c.placement = newPlacement(c.members, c.clusters.entries, c.cfg.Log, c.cfg.Registry)
+	c.placement = newPlacement(c.members, c.clusters.entries, func(ctx context.Context, address, clusterID string) error {
+		return askToTake(ctx, address, clusterID, c.members.replicaKey(), c.cfg.ReplicaTLS)
+	}, c.cfg.Log, c.cfg.Registry)
 	c.cfg.Registry.MustRegister(clusterStates{c.clusters})
 	operated := operator.Config{
 		Open: operatorOpens(set), Cluster: c.clusters.operator, List: c.clusters.list, Forwarder: operator.NewForwarder(c.cfg.ReplicaTLS),
@@ -138,7 +140,9 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	c.socket = unknown.Listener(c.socket)
 	c.grpc = grpc.NewServer(append(session.ServerOptions(set, unknown.TLS(c.cfg.TLS), c.cfg.Log), unknown.options()...)...)
 	api.RegisterControlPlaneServer(c.grpc, session.NewServer(c.clusters.session))
-	api.RegisterReplicasServer(c.grpc, replicaServer{replica: c.cfg.ReplicaID, version: c.cfg.Version, http: c.httpAddress, began: c.statuses.began})
+	api.RegisterReplicasServer(c.grpc, replicaServer{
+		replica: c.cfg.ReplicaID, version: c.cfg.Version, http: c.httpAddress, began: c.statuses.began, takes: c.takes,
+	})
 	api.RegisterOperatorsServer(c.grpc, operator.NewServer(operated))
 	if err := c.listenPublic(ctx, set); err != nil {
 		return err

@@ -13,3 +13,6 @@ func (c *ControlPlane) SettleAfter(d time.Duration) { c.placement.settled = d }
 
 // ReturnAfter sets the pause before a virtual cluster is handed over again that has come back. It is called before Run.
 func (c *ControlPlane) ReturnAfter(d time.Duration) { c.placement.returnPause = d }
+
+// BestPlaced returns the one of two replicas that is placed better for a virtual cluster.
+func BestPlaced(clusterID, a, b string) string { return registered(a, b).placed(clusterID)[0] }

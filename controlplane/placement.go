@@ -22,7 +22,9 @@ const (
 	handOverPause = time.Second
 	// settledAfter is the time for which a better placed replica must have been registered.
 	settledAfter = 10 * time.Second
-	// returnPause and maxReturnPause bound the time before a virtual cluster is handed over again that has come back.
+	// askTimeout bounds a question to a better placed replica, which may ask other clocks.
+	askTimeout = 3 * time.Second
+	// returnPause and maxReturnPause bound the time before a virtual cluster is handed over again that has come back or was refused.
 	returnPause    = time.Minute
 	maxReturnPause = 16 * time.Minute
 )
@@ -54,10 +56,12 @@ func (m *members) turn(clusterID, former string) time.Duration {
 	return claimPause * time.Duration(min(slices.Index(all, m.replica), maxClaimRank))
 }
 
-// placement hands virtual clusters of etcd over to better placed replicas, one at a time. Those of the settings stay where they are.
+// placement hands virtual clusters of etcd over to better placed replicas, one at a time. It asks the better placed replica first, since that
+// replica may have another bucket or a clock that is off. Virtual clusters of the settings stay where they are.
 type placement struct {
 	members  *members
 	clusters func() []entry
+	ask      func(ctx context.Context, address, clusterID string) error // nil if the replica at address can take the virtual cluster over
 	log      *zap.Logger
 
 	settled     time.Duration        // settledAfter
@@ -69,15 +73,18 @@ type placement struct {
 	handOvers prometheus.Counter
 }
 
-// handOver is the newest hand-over of a virtual cluster.
+// handOver is the newest attempt to hand a virtual cluster over.
 type handOver struct {
-	next  time.Time // of the next one, if the virtual cluster comes back
-	pause time.Duration
+	next    time.Time // of the next one, if the virtual cluster comes back or stays
+	pause   time.Duration
+	refused bool // by the better placed replica
 }
 
-func newPlacement(m *members, clusters func() []entry, log *zap.Logger, reg prometheus.Registerer) *placement {
+func newPlacement(
+	m *members, clusters func() []entry, ask func(ctx context.Context, address, clusterID string) error, log *zap.Logger, reg prometheus.Registerer,
+) *placement {
 	p := &placement{
-		members: m, clusters: clusters, log: log,
+		members: m, clusters: clusters, ask: ask, log: log,
 		settled: settledAfter, returnPause: returnPause, since: map[string]time.Time{}, returns: map[string]*handOver{},
 		misplaced: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "freshet_controlplane_misplaced_virtual_clusters",
@@ -101,50 +108,75 @@ func (p *placement) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			p.round(time.Now())
+			p.round(ctx, time.Now())
 		}
 	}
 }
 
 // round hands one virtual cluster over, if one is misplaced.
-func (p *placement) round(now time.Time) {
+func (p *placement) round(ctx context.Context, now time.Time) {
 	p.observe(now)
-	misplaced, listed := 0, map[string]bool{}
-	var next *cluster
+	misplaced := map[string]*cluster{} // by cluster id
 	for _, e := range p.clusters() {
 		c := e.running
-		if e.kind != ofEtcd || c == nil {
+		if e.kind != ofEtcd || c == nil || c.owner() == nil {
 			continue
 		}
-		id := c.clusterID()
-		listed[id] = true
-		if c.owner() == nil || !p.better(id, now) {
-			continue
-		}
-		misplaced++
-		if h := p.returns[id]; next == nil && (h == nil || !now.Before(h.next)) {
-			next = c
+		if _, ok := p.better(c.clusterID(), now); ok {
+			misplaced[c.clusterID()] = c
 		}
 	}
-	p.misplaced.Set(float64(misplaced))
+	p.misplaced.Set(float64(len(misplaced)))
+	if id := p.next(misplaced, now); id != "" {
+		to, _ := p.better(id, now)
+		p.handOver(ctx, misplaced[id], to, now)
+	}
+}
+
+// next returns the misplaced virtual cluster whose next attempt has been due longest, or "" if none is due. So refused virtual clusters do not hold up
+// the others. next forgets attempts whose virtual cluster is not misplaced any more.
+func (p *placement) next(misplaced map[string]*cluster, now time.Time) (next string) {
 	for id, h := range p.returns {
-		if !listed[id] || now.Sub(h.next) > maxReturnPause {
+		if _, still := misplaced[id]; !still && now.Sub(h.next) > maxReturnPause {
 			delete(p.returns, id)
 		}
 	}
-	if next == nil {
-		return
+	var since time.Time
+	for id := range misplaced {
+		var due time.Time
+		if h := p.returns[id]; h != nil {
+			due = h.next
+		}
+		if !now.Before(due) && (next == "" || due.Before(since)) {
+			next, since = id, due
+		}
 	}
-	id := next.clusterID()
+	return next
+}
+
+// handOver hands a virtual cluster over to a better placed replica, unless that replica refuses or does not answer.
+func (p *placement) handOver(ctx context.Context, c *cluster, to member, now time.Time) {
+	id := c.clusterID()
 	h := p.returns[id]
 	if h == nil {
 		h = &handOver{pause: p.returnPause}
 		p.returns[id] = h
 	}
 	h.next, h.pause = now.Add(h.pause), min(2*h.pause, maxReturnPause)
+	asking, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	about := []zap.Field{zap.String("virtual_cluster", c.spec.Name), zap.String("other_replica", to.id)}
+	if err := p.ask(asking, to.address, id); err != nil {
+		if !h.refused && ctx.Err() == nil {
+			p.log.Info("the better placed replica cannot take a virtual cluster over, asking again after a pause", append(about, zap.Error(err))...)
+		}
+		h.refused = true
+		return
+	}
+	h.refused = false
 	p.handOvers.Inc()
-	p.log.Info("handing a virtual cluster over to a better placed replica", zap.String("virtual_cluster", next.spec.Name))
-	if s := next.stored.Load(); s != nil {
+	p.log.Info("handing a virtual cluster over to a better placed replica", about...)
+	if s := c.stored.Load(); s != nil {
 		s.replica.HandOver()
 	}
 }
@@ -161,9 +193,40 @@ func (p *placement) observe(now time.Time) {
 	p.since = registered
 }
 
-// better reports whether another replica is placed best for a cluster, and has been registered for some time.
-func (p *placement) better(clusterID string, now time.Time) bool {
-	best := p.members.placed(clusterID)[0]
-	since, ok := p.since[best]
-	return ok && best != p.members.replica && now.Sub(since) >= p.settled
+// better returns the replica that is placed best for a cluster, if it is another one that has been registered for some time.
+func (p *placement) better(clusterID string, now time.Time) (best member, ok bool) {
+	id := p.members.placed(clusterID)[0]
+	since, ok := p.since[id]
+	if !ok || id == p.members.replica || now.Sub(since) < p.settled {
+		return member{}, false
+	}
+	for _, other := range p.members.others() {
+		if other.id == id {
+			return other, true
+		}
+	}
+	return member{}, false
+}
+
+// takes returns nil if this replica can become the owner of a virtual cluster of etcd, and otherwise the reason. A replica that would hand the
+// virtual cluster over asks.
+func (c *ControlPlane) takes(ctx context.Context, clusterID string) error {
+	e, ok := c.clusters.ofEtcd(clusterID)
+	if !ok {
+		return errUnlisted
+	}
+	if err := c.clusters.failed(&e); err != nil {
+		return err
+	}
+	if e.running == nil {
+		return errStarts
+	}
+	s := e.running.stored.Load()
+	switch {
+	case s == nil:
+		return errNoID
+	case !s.bucket.marked():
+		return errNotCompared
+	}
+	return s.replica.MayOwn(ctx)
 }

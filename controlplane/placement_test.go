@@ -1,11 +1,18 @@
 package controlplane
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/freshet-io/freshet/controlplane/directory"
 )
 
 // registered returns the members as a replica sees them.
@@ -54,4 +61,45 @@ func TestMembers_Turns(t *testing.T) {
 		many = append(many, fmt.Sprint(n))
 	}
 	require.LessOrEqual(t, registered("r1", many...).turn("id", "r1"), maxClaimRank*claimPause)
+}
+
+// A thousand virtual clusters are refused for hours, and one is not. Each is tried less and less, and none is held up or forgotten.
+func TestPlacement_RefusedOnesDoNotHoldUpOthers(t *testing.T) {
+	const many = 1000
+	tries := map[string]int{}
+	ask := func(_ context.Context, _, clusterID string) error {
+		tries[clusterID]++
+		if clusterID == "late" {
+			return nil
+		}
+		return errors.New("refused")
+	}
+	core, logged := observer.New(zap.InfoLevel)
+	p := newPlacement(registered("r1", "r2"), nil, ask, zap.New(core), prometheus.NewRegistry())
+	misplaced := map[string]*cluster{}
+	for n := range many {
+		misplaced[fmt.Sprint(n)] = &cluster{spec: &directory.Spec{ID: fmt.Sprint(n)}}
+	}
+	now := time.Now()
+	pass := func(d time.Duration) {
+		for end := now.Add(d); now.Before(end); now = now.Add(handOverPause) {
+			if id := p.next(misplaced, now); id != "" {
+				p.handOver(t.Context(), misplaced[id], member{id: "r2"}, now)
+			}
+		}
+	}
+	pass(time.Hour)
+	misplaced["late"] = &cluster{spec: &directory.Spec{ID: "late"}}
+	pass(2 * handOverPause)
+	require.Equal(t, 1, tries["late"])
+	delete(misplaced, "late")
+	pass(2 * time.Hour)
+	for n := range many {
+		require.InDelta(t, 9, tries[fmt.Sprint(n)], 2)
+	}
+	require.Len(t, logged.FilterMessageSnippet("cannot take").All(), many, "one line for each")
+	require.Len(t, p.returns, many)
+	clear(misplaced)
+	pass(2*maxReturnPause + handOverPause)
+	require.Empty(t, p.returns)
 }

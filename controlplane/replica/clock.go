@@ -145,7 +145,7 @@ func (c *clock) mayOwn(ctx context.Context, empty bool) error {
 	}
 	found := c.survey(ctx)
 	if !empty && found.confirmed() {
-		c.log.Warn("taking ownership, because a majority of clocks agrees with this machine's", zap.Stringer("clocks", found))
+		c.log.Warn("ownership may be taken, because a majority of clocks agrees with this machine's", zap.Stringer("clocks", found))
 		return nil
 	}
 	return fmt.Errorf("%w: this machine's clock is %v ahead, the limit is %v in both directions; %s; correct the clock that is off, in the object store its Date header",

@@ -136,6 +136,9 @@ func (r *Replica) Fault() error {
 // warning may be the owner.
 func (r *Replica) ClockWarning() string { return r.clock.warning() }
 
+// MayOwn returns nil if the clocks let this replica become the owner of a log that has entries.
+func (r *Replica) MayOwn(ctx context.Context) error { return r.clock.mayOwn(ctx, false) }
+
 // maxBackoff bounds the pause between failed rounds.
 const maxBackoff = 2 * time.Second
 

@@ -98,6 +98,11 @@ func TestReplica_MajorityOfClocksDecidesTakeover(t *testing.T) {
 				b := w.start("b")
 				time.Sleep(time.Minute)
 				require.Contains(t, b.ClockWarning(), test.says, "without a takeover")
+				if err := b.MayOwn(t.Context()); test.takesOver {
+					require.NoError(t, err)
+				} else {
+					require.ErrorContains(t, err, test.says)
+				}
 				w.stop(a)
 				if test.takesOver {
 					w.waitOwner(b, 5*time.Second)
