@@ -59,32 +59,44 @@ func (p *Planner) Cut(ctx context.Context, b id.Bundle) (Holding, error) {
 	if t == nil {
 		return Holding{}, owner.ErrNotOwner
 	}
-	c := &cut{bundle: b, done: make(chan struct{})}
+	c := &cut{ctx: ctx, bundle: b, done: make(chan struct{})}
 	select {
 	case t.cuts <- c:
 		t.looks.Wake()
+	case <-t.over:
+		return Holding{}, owner.ErrNotOwner
 	case <-ctx.Done():
 		return Holding{}, fmt.Errorf("start to cut bundle %s: %w", b, ctx.Err())
 	}
 	select {
 	case <-c.done:
-		return c.holding, c.err
+	case <-t.over: // after the last call of looks
+		select {
+		case <-c.done:
+		default:
+			return Holding{}, owner.ErrNotOwner
+		}
 	case <-ctx.Done():
 		return Holding{}, fmt.Errorf("cut bundle %s: %w", b, ctx.Err())
 	}
+	return c.holding, c.err
 }
 
 // cut is an operator's call to cut a bundle out. done is closed once holding and err are set.
 type cut struct {
+	ctx     context.Context //nolint:containedctx // of the call, which may end before its turn
 	bundle  id.Bundle
 	done    chan struct{}
 	holding Holding
 	err     error
 }
 
-// cut starts the job. It is called by looks.
+// cut starts the job, unless the caller has given up. It is called by looks.
 func (t *Tenure) cut(ctx context.Context, c *cut) {
 	defer close(c.done)
+	if c.err = c.ctx.Err(); c.err != nil {
+		return
+	}
 	holding, o, err := t.holds(c.bundle)
 	if err == nil {
 		holding.Job, err = t.startCut(ctx, o)

@@ -1,12 +1,15 @@
 package job_test
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	planner "github.com/freshet-io/freshet/controlplane/job"
+	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/job"
@@ -54,6 +57,52 @@ func TestPlanner_Cut(t *testing.T) {
 		_, err = r.p.Cut(t.Context(), lost)
 		require.ErrorIs(t, err, planner.ErrNoRecords)
 	})
+}
+
+// While one call is under way, the next one waits for its turn. If its caller gives up meanwhile, its bundle stays. If the tenure ends, its caller
+// learns it.
+func TestPlanner_CutWaits(t *testing.T) {
+	for name, ends := range map[string]bool{"the caller gives up": false, "the tenure ends": true} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(w *world) {
+				t := w.t
+				a := w.agent()
+				first, second := w.commit(a, 100, tp(w.topic(1, 1), 0)), w.commit(a, 100, tp(w.topic(2, 1), 0))
+				w.settings.Off = true
+				r := w.own(a)
+				held := make(chan struct{})
+				r.mu.Lock()
+				r.between = func() { <-held }
+				r.mu.Unlock()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				cut := func(ctx context.Context, b id.Bundle) <-chan error {
+					answer := make(chan error, 1)
+					go func() {
+						_, err := r.p.Cut(ctx, b)
+						answer <- err
+					}()
+					synctest.Wait()
+					return answer
+				}
+				underWay, waits := cut(t.Context(), first), cut(ctx, second)
+				if ends {
+					r.cancel()
+				} else {
+					cancel()
+					require.ErrorIs(t, <-waits, context.Canceled)
+				}
+				close(held)
+				require.NoError(t, <-underWay)
+				w.pass(5 * time.Second)
+				require.Len(t, w.openJobs(), 1, "of the call under way")
+				r.stop()
+				if ends {
+					require.ErrorIs(t, <-waits, owner.ErrNotOwner)
+				}
+			})
+		})
+	}
 }
 
 // Without an agent that can take the job nothing is started.

@@ -32,7 +32,7 @@ func (p *Planner) Tenure(o Owner, r Runners) *Tenure {
 		storeTime: storeClock{ask: p.cfg.StoreTime},
 		settings:  p.cfg.Settings, maxExtents: p.cfg.MaxExtents, log: p.cfg.Log.With(zap.String("part", "jobs")), metrics: p.metrics, owner: o, runners: r,
 		frontiers: newFrontiers(), judged: map[id.Bundle]bool{}, given: map[id.Session]uint64{},
-		vacant: map[id.Bundle]time.Time{}, cuts: make(chan *cut, 1), reclaims: reclaims{seen: map[id.Bundle]time.Time{}},
+		vacant: map[id.Bundle]time.Time{}, cuts: make(chan *cut, 1), over: make(chan struct{}), reclaims: reclaims{seen: map[id.Bundle]time.Time{}},
 	}
 	t.mu.leases = map[id.Session]*lease{}
 	t.mu.setbacks = newSetbacks()

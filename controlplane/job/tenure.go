@@ -28,7 +28,8 @@ type Tenure struct {
 	looks      periodic.Loop // woken when there may be something to start, or for cuts
 	kicked     atomic.Bool   // there may be something to start
 
-	cuts chan *cut // operators' calls, taken by looks
+	cuts chan *cut     // operators' calls, taken by looks
+	over chan struct{} // closed after the last call of looks: calls in cuts are not taken any more
 
 	// Of looks alone.
 	storeTime storeClock
@@ -92,6 +93,7 @@ func (t *Tenure) Start(ctx context.Context) (wait func()) {
 	})
 	return func() {
 		t.looks.Wait()
+		close(t.over)
 		t.metrics.clear()
 	}
 }
