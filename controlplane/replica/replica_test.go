@@ -756,6 +756,39 @@ func TestReplica_ColdWithoutAView(t *testing.T) {
 	})
 }
 
+// A backup of the store is restored at a higher revision under running replicas. It lacks the ownership key, and no watch shows that. A warm replica
+// notices it in its next round. The former owner notices it with the next command, while a cold replica takes the log for owned.
+func TestReplica_StoreIsRestoredAtAHigherRevision(t *testing.T) {
+	for name, cold := range map[string]bool{"warm": false, "cold": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, func(c *replica.Config) { c.Cold = cold })
+				a := w.start("a")
+				w.waitOwner(a, time.Second)
+				w.propose(a)
+				b := w.start("b")
+				time.Sleep(time.Minute)
+				former, ok := b.Located()
+				require.True(t, ok)
+				w.store.Restore(former.Tenure-1, 1000)
+				next := b
+				if cold {
+					_, _, err := a.Owner().Propose(t.Context(), topic(2))
+					require.ErrorIs(t, err, owner.ErrNotOwner)
+					next = a
+				}
+				w.waitFor("a new tenure", 5*time.Second, func() bool {
+					o, ok := next.Located()
+					return ok && o.Tenure > former.Tenure && next.Owner() != nil
+				})
+				w.propose(next)
+				require.Equal(t, wantNames(2), w.names(next))
+				w.stop(a, b)
+			})
+		})
+	}
+}
+
 // Replicas claim in turn, the former owner last. An owner that hands over gives the better placed replica the time to claim.
 func TestReplica_Turns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

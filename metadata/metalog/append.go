@@ -59,6 +59,7 @@ func (t *tenure) appendRecord(ctx context.Context, rec *Record) error {
 		}
 		if err == nil || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrUnsupported) {
 			t.lose("append was refused", err)
+			t.log.cfg.Lease.owners.refused(t.log.store.OwnerKey(), t.id)
 			return t.fenced(err)
 		}
 		t.log.metrics.failedAttempts.Inc()

@@ -40,6 +40,9 @@ func (l *log) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
+	if l.cfg.Lease != nil {
+		l.cfg.Lease.owners.compare(l.store.OwnerKey(), &v)
+	}
 	st := Status{Owned: v.Owned, Tail: v.Tail.Index}
 	if v.Owned {
 		st.Owner = v.Owner.public()

@@ -1,6 +1,7 @@
 package metalog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,14 +20,23 @@ type owners struct {
 	mu struct {
 		sync.Mutex
 		keys     map[string]OwnerRecord // by name
-		revision int64                  // keys include all changes up to here; 0 before the first read
-		view     *view                  // nil while the watch is not current
-		fault    error                  // the reason for that
-		tenures  map[string]*tenure     // of this replica, by the name of the ownership key
+		revision int64                  // keys include all changes up to here; 0 before the first read and until the keys are read anew
+		history  uint64                 // of the store, as of the newest read of all keys
+		doubt    doubt
+		view     *view              // nil while the watch is not current
+		fault    error              // the reason for that
+		tenures  map[string]*tenure // of this replica, by the name of the ownership key
 		waits    map[string]chan struct{}
-		moved    chan struct{}      // closed when revision or view changes, then replaced
-		cancel   context.CancelFunc // ends the current watch, nil before the first one
+		moved    chan struct{}           // closed when revision or view changes, then replaced
+		cancel   context.CancelCauseFunc // ends the current watch, nil before the first one
 	}
+}
+
+// doubt is an ownership key that the copy had and that a linearizable read at a revision did not find. Unless the watch shows its removal up to
+// that revision, a backup of the store was restored, and the watch goes on without the changes that the backup lacks. Tenure 0 means no doubt.
+type doubt struct {
+	name             string
+	tenure, revision int64
 }
 
 // view is a time in which the watch was current. Its fence stands until Timing.SelfFence after the send time of the last read of a revision
@@ -41,6 +51,15 @@ func (v *view) stands() bool { return v.ctx.Err() == nil && v.fence.stands() }
 
 // errWentBack is returned if the store has a lower revision than the watch has shown, because a backup was restored.
 var errWentBack = errors.New("the store's revision went back")
+
+// errOtherHistory is returned if the store has another history than the keys were read from.
+var errOtherHistory = errors.New("the store's history is another one")
+
+// errContradicted ends a watch whose copy has a key that the store does not have.
+var errContradicted = errors.New("the store does not have an ownership key that the watch has shown")
+
+// errLostSight ends the watch at the end of a view. The store was away, and may have been restored.
+var errLostSight = errors.New("ownership keys were not known to be current")
 
 // errBehind is returned if the watch does not reach a revision in time.
 var errBehind = errors.New("the watch of ownership keys is behind")
@@ -77,15 +96,16 @@ func (o *owners) watch(ctx context.Context) (read bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("read ownership keys: %w", err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	o.reset(all, cancel)
 	for name, t := range before { // a store that was restored may have a lower revision than the tenure
 		if o.owner(name).Tenure != t.id {
 			t.lose("ownership key is gone", nil)
 		}
 	}
-	return true, o.lease.store.WatchOwners(ctx, all.Revision, o.update)
+	err = o.lease.store.WatchOwners(ctx, all.Revision, o.update)
+	return true, cmp.Or(context.Cause(ctx), err)
 }
 
 // claimed returns the tenures of this replica.
@@ -96,10 +116,11 @@ func (o *owners) claimed() map[string]*tenure {
 }
 
 // reset replaces all keys. cancel ends the watch that begins.
-func (o *owners) reset(all OwnerKeys, cancel context.CancelFunc) {
+func (o *owners) reset(all OwnerKeys, cancel context.CancelCauseFunc) {
 	o.mu.Lock()
 	gone := o.mu.keys
 	o.mu.keys, o.mu.revision, o.mu.cancel = make(map[string]OwnerRecord, len(all.Keys)), 0, cancel
+	o.mu.history, o.mu.doubt = all.History, doubt{}
 	for _, k := range all.Keys {
 		delete(gone, k.Name)
 	}
@@ -122,6 +143,7 @@ func (o *owners) update(changes OwnerKeys) {
 		o.wake(k.Name)
 	}
 	o.mu.revision = max(o.mu.revision, changes.Revision)
+	o.settle()
 	o.move()
 	var lost []*tenure
 	for name, t := range o.mu.tenures {
@@ -193,21 +215,24 @@ func (o *owners) prove(ctx context.Context) error {
 	first := int64(0)
 	for {
 		seen := o.seen()
-		revision, err := o.lease.store.Revision(ctx)
+		now, err := o.lease.store.Now(ctx)
 		switch {
 		case err != nil:
 			return err
-		case revision < seen:
-			o.restart() // else it would wait for revisions that the store has lost
+		case now.Revision < seen.Revision:
+			o.restart(errWentBack) // else it would wait for revisions that the store has lost
 			return errWentBack
+		case seen.Revision > 0 && now.History != seen.History:
+			o.restart(errOtherHistory)
+			return errOtherHistory
 		case first == 0:
-			first = revision
+			first = now.Revision
 		}
 		switch err := o.await(ctx, first, o.lease.cfg.Timing.Renew/5); {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
-			o.restart()
+			o.restart(err)
 			return err
 		}
 	}
@@ -232,19 +257,56 @@ func (o *owners) await(ctx context.Context, revision int64, timeout time.Duratio
 	}
 }
 
-// seen returns the revision that the watch has reached.
-func (o *owners) seen() int64 {
+// seen returns the moment that the watch has reached.
+func (o *owners) seen() Point {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.mu.revision
+	return Point{Revision: o.mu.revision, History: o.mu.history}
 }
 
-// restart ends the current watch.
-func (o *owners) restart() {
+// restart ends the current watch. All keys are read anew.
+func (o *owners) restart(reason error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.breakOff(reason)
+}
+
+// breakOff is restart with mu held. The keys prove nothing from then on.
+func (o *owners) breakOff(reason error) {
 	if o.mu.cancel != nil {
-		o.mu.cancel()
+		o.mu.cancel(reason)
+	}
+	o.mu.revision = 0
+}
+
+// compare compares the copy with a linearizable read of a log's keys.
+func (o *owners) compare(name string, v *View) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if has := o.mu.keys[name].Tenure; o.mu.doubt.tenure == 0 && has != v.Owner.Tenure && has <= v.Revision {
+		o.mu.doubt = doubt{name, has, v.Revision} // has is 0 if the watch is behind the read
+		o.settle()
+	}
+}
+
+// refused reads all keys anew if the store refused a request of a tenure whose key the copy has. The watch may only be behind.
+func (o *owners) refused(name string, tenure int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.mu.keys[name].Tenure == tenure {
+		o.breakOff(errContradicted)
+	}
+}
+
+// settle ends a doubt once the watch has reached its revision. If the copy still has the key, all keys are read anew. Called with mu held.
+func (o *owners) settle() {
+	d := o.mu.doubt
+	if d.tenure == 0 || o.mu.revision < d.revision {
+		return
+	}
+	o.mu.doubt = doubt{}
+	if o.mu.keys[d.name].Tenure == d.tenure {
+		o.breakOff(errContradicted)
 	}
 }
 
@@ -265,6 +327,7 @@ func (o *owners) hold(ctx context.Context, sent time.Time) {
 		v.end(fmt.Errorf("%w: the replica stops", ErrFenced))
 	}
 	o.set(nil, err)
+	o.restart(errLostSight)
 }
 
 // set changes the view, and wakes all that wait for a change of ownership.

@@ -23,8 +23,15 @@ type OwnerKey struct {
 
 // OwnerKeys are ownership keys and a revision of the store. They include all changes up to this revision.
 type OwnerKeys struct {
-	Keys     []OwnerKey
+	Keys []OwnerKey
+	Point
+}
+
+// Point is a moment of a store.
+type Point struct {
 	Revision int64
+	// History is the id of the store's history, which most restores of a backup change. Changes that a watch shows have 0.
+	History uint64
 }
 
 // LeaseStore has the leases of a store, and the ownership keys of all its logs. Every method is one attempt, as in Store.
@@ -45,8 +52,8 @@ type LeaseStore interface {
 	// returns nil.
 	WatchOwners(ctx context.Context, after int64, update func(OwnerKeys)) error
 
-	// Revision reads the store's revision, linearizably, and has WatchOwners report how far it is.
-	Revision(ctx context.Context) (int64, error)
+	// Now reads the store's moment, linearizably, and has WatchOwners report how far it is.
+	Now(ctx context.Context) (Point, error)
 
 	// Disown removes an ownership key if it is the tenure's. The lease stays, since other keys share it. A key that is gone is no error.
 	Disown(ctx context.Context, name string, tenure int64) error
@@ -91,9 +98,10 @@ type Pointers struct {
 
 // View is what one linearizable read of owner and tail shows.
 type View struct {
-	Owner OwnerRecord
-	Owned bool
-	Tail  Tail
+	Owner    OwnerRecord
+	Owned    bool
+	Tail     Tail
+	Revision int64 // of the store
 }
 
 // Store is one virtual cluster's keys. Every method is one attempt at one atomic operation: an error other than

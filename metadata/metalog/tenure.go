@@ -133,6 +133,7 @@ func (t *tenure) guarded(ctx context.Context, what string, op func(context.Conte
 		return err
 	case !ok:
 		t.lose("ownership key is another's", nil)
+		t.log.cfg.Lease.owners.refused(t.log.store.OwnerKey(), t.id)
 		return fmt.Errorf("%s: %w", what, ErrFenced)
 	}
 	return nil

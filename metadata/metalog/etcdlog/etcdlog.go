@@ -97,7 +97,7 @@ func (s *store) View(ctx context.Context) (metalog.View, error) {
 	if err != nil {
 		return metalog.View{}, err
 	}
-	var v metalog.View
+	v := metalog.View{Revision: resp.Header.Revision}
 	if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
 		v.Owned = true
 		if v.Owner, err = decodeOwner(kvs[0]); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/metadata"
@@ -25,7 +26,7 @@ func (l leases) Owners(ctx context.Context) (metalog.OwnerKeys, error) {
 			return metalog.OwnerKeys{}, err
 		}
 		if keys.Revision == 0 { // all pages are of the first one's revision
-			keys.Revision = resp.Header.Revision
+			keys.Point = pointOf(resp.Header)
 		}
 		for _, kv := range resp.Kvs {
 			keys.Keys = append(keys.Keys, ownerKey(kv))
@@ -72,12 +73,16 @@ func (l leases) WatchOwners(ctx context.Context, after int64, update func(metalo
 	return errors.Join(errors.New("etcd ended the watch of ownership keys"), ctx.Err())
 }
 
-func (l leases) Revision(ctx context.Context) (int64, error) {
+func (l leases) Now(ctx context.Context) (metalog.Point, error) {
 	resp, err := l.client.Get(ctx, strings.TrimSuffix(l.owners, "/"), clientv3.WithKeysOnly()) // an absent key
 	if err != nil {
-		return 0, err
+		return metalog.Point{}, err
 	}
-	return resp.Header.Revision, l.client.RequestProgress(l.watching(ctx))
+	return pointOf(resp.Header), l.client.RequestProgress(l.watching(ctx))
+}
+
+func pointOf(h *etcdserverpb.ResponseHeader) metalog.Point {
+	return metalog.Point{Revision: h.Revision, History: h.ClusterId}
 }
 
 // watching returns the context of watches of ownership keys. Its stream ends at a member without a leader, and is of no other watch.

@@ -19,7 +19,7 @@ const (
 	OpRevoke       OpKind = "revoke"
 	OpOwners       OpKind = "owners"
 	OpWatch        OpKind = "watch" // one for each report of a watch
-	OpRevision     OpKind = "revision"
+	OpNow          OpKind = "revision"
 	OpDisown       OpKind = "disown"
 	OpAppend       OpKind = "append"
 	OpRange        OpKind = "range"

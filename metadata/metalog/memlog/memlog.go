@@ -29,12 +29,13 @@ type Store struct {
 // server has the leases and the ownership keys of all logs in one memory. Its mutex guards these logs too.
 type server struct {
 	sync.Mutex
+	history   uint64
 	revision  int64
 	stores    []*Store
 	leases    map[metalog.LeaseID]*lease
 	lastLease metalog.LeaseID
 	changes   []change      // of ownership keys
-	progress  int64         // revision of the newest OpRevision
+	progress  int64         // revision of the newest OpNow
 	changed   chan struct{} // closed when changes or progress change, then replaced
 }
 
@@ -91,8 +92,9 @@ func (s *Store) Lose(index uint64) {
 	s.mu.tail = metalog.Tail{Index: index}
 }
 
-// Restore puts the store back to a revision and to the ownership keys as they are now, without those of later tenures, as a restored backup does.
-func (s *Store) Restore(revision int64) {
+// Restore puts the store back to the ownership keys as they are now, without those of tenures after a revision, as a backup of that revision
+// does. The revision rises by bump.
+func (s *Store) Restore(revision, bump int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, other := range s.mu.stores {
@@ -101,8 +103,15 @@ func (s *Store) Restore(revision int64) {
 		}
 	}
 	s.mu.changes = slices.DeleteFunc(s.mu.changes, func(c change) bool { return c.revision > revision })
-	s.mu.revision = revision
-	s.mu.progress = min(s.mu.progress, revision)
+	s.mu.revision = revision + bump
+	s.mu.progress = min(s.mu.progress, s.mu.revision)
+}
+
+// NewHistory changes the id of the store's history, as most restores of a backup do.
+func (s *Store) NewHistory() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.history++
 }
 
 // Corrupt flips one bit of the entry's payload.
@@ -158,6 +167,10 @@ func (s *Store) own(owner *metalog.OwnerRecord) {
 	s.mu.wake()
 }
 
+func (srv *server) now() metalog.Point {
+	return metalog.Point{Revision: srv.revision, History: srv.history}
+}
+
 // wake wakes the watches.
 func (srv *server) wake() {
 	close(srv.changed)
@@ -166,7 +179,7 @@ func (srv *server) wake() {
 
 // owners returns the ownership keys that changed after a revision.
 func (srv *server) owners(after int64) metalog.OwnerKeys {
-	keys := metalog.OwnerKeys{Revision: srv.revision}
+	keys := metalog.OwnerKeys{Point: metalog.Point{Revision: srv.revision}}
 	for _, c := range srv.changes {
 		if c.revision > after {
 			keys.Keys = append(keys.Keys, c.OwnerKey)
@@ -176,7 +189,7 @@ func (srv *server) owners(after int64) metalog.OwnerKeys {
 }
 
 func (s *Store) view() metalog.View {
-	v := metalog.View{Tail: s.mu.tail}
+	v := metalog.View{Tail: s.mu.tail, Revision: s.mu.revision}
 	if s.mu.owner != nil {
 		v.Owner, v.Owned = *s.mu.owner, true
 	}
@@ -300,7 +313,7 @@ func (r *Replica) OwnerKey() string { return r.store.key }
 // Owners implements metalog.LeaseStore.
 func (r *Replica) Owners(ctx context.Context) (metalog.OwnerKeys, error) {
 	return do(ctx, r, Op{Kind: OpOwners}, func() (metalog.OwnerKeys, error) {
-		keys := metalog.OwnerKeys{Revision: r.store.mu.revision}
+		keys := metalog.OwnerKeys{Point: r.store.mu.now()}
 		for _, s := range r.store.mu.stores {
 			if s.mu.owner != nil {
 				keys.Keys = append(keys.Keys, metalog.OwnerKey{Name: s.key, Owner: *s.mu.owner})
@@ -355,15 +368,15 @@ func (r *Replica) news(after int64) (news bool, changed <-chan struct{}, next ti
 	return news, srv.changed, next
 }
 
-// Revision implements metalog.LeaseStore.
-func (r *Replica) Revision(ctx context.Context) (int64, error) {
-	return do(ctx, r, Op{Kind: OpRevision}, func() (int64, error) {
+// Now implements metalog.LeaseStore.
+func (r *Replica) Now(ctx context.Context) (metalog.Point, error) {
+	return do(ctx, r, Op{Kind: OpNow}, func() (metalog.Point, error) {
 		srv := r.store.mu.server
 		if srv.progress < srv.revision {
 			srv.progress = srv.revision
 			srv.wake()
 		}
-		return srv.revision, nil
+		return srv.now(), nil
 	})
 }
 
