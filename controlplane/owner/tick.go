@@ -7,8 +7,7 @@ import (
 )
 
 // logTimeEvery is the longest time without an entry, in ms. It bounds how far the command time of the log falls behind. If the next owner cannot
-// read the store's clock, its command time goes on from the log's. Once it can, command time steps ahead by at most an hour, which is
-// little against the days after which offsets and transactional IDs expire.
+// read the store's clock, its command time goes on from the log's. Once it can, command time catches up, and does not step.
 const logTimeEvery = int64(time.Hour / time.Millisecond)
 
 // time returns the command time of the next entry, in ms. It never goes back.

@@ -91,6 +91,42 @@ func TestClock_BoundByTheLastEntryUntilMeasured(t *testing.T) {
 	})
 }
 
+// A replica takes over while the store tells no time. The last entry is an hour old. Once both clocks agree, command time catches up at one and
+// a half times the speed of the clock, so that a transaction which began meanwhile does not time out at once.
+func TestClock_CatchesUpOnceMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &clockBucket{Bucket: mem.New()}
+		b.down.Store(true)
+		c := testClock(b)
+		last := time.Now().Add(-time.Hour)
+		c.resume(last.UnixMilli())
+		time.Sleep(10 * time.Minute) // sleeps: the clock is fake
+		require.Equal(t, 10*time.Minute, c.now().Sub(last))
+
+		b.down.Store(false)
+		for n := range 240 {
+			c.measure(t.Context())
+			require.Equal(t, 10*time.Minute+time.Duration(n)*45*time.Second, c.now().Sub(last))
+			time.Sleep(30 * time.Second) // sleeps: the clock is fake
+		}
+		for range 10 {
+			require.Zero(t, time.Until(c.now()))
+			time.Sleep(time.Minute) // sleeps: the clock is fake
+			c.measure(t.Context())
+		}
+	})
+}
+
+// A replica whose clock agrees with the store's takes over. Command time steps to the clock.
+func TestClock_StepsAtATakeover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := testClock(&clockBucket{Bucket: mem.New()})
+		c.measure(t.Context())
+		c.resume(time.Now().Add(-time.Hour).UnixMilli())
+		require.Zero(t, time.Until(c.now()))
+	})
+}
+
 // A clock that is behind the last entry is not moved ahead by it.
 func TestClock_LastEntryIsNoFloor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

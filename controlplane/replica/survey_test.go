@@ -152,7 +152,10 @@ func TestReplica_MajorityOfClocksDoesNotMoveCommandTime(t *testing.T) {
 		require.InDelta(t, last.Add(time.Since(took)).UnixMilli(), w.now(b), 5000)
 
 		w.bucket.skew.Store(0)
-		w.waitFor("a Tick by this machine's clock", time.Minute, func() bool { return w.now(b) > time.Now().Add(-time.Minute).UnixMilli() })
+		agreed := w.now(b)
+		time.Sleep(10 * time.Minute)
+		require.InDelta(t, agreed+15*60_000, w.now(b), 60_000, "command time catches up, and does not step")
+		w.waitFor("a Tick by this machine's clock", 2*time.Hour, func() bool { return w.now(b) > time.Now().Add(-time.Minute).UnixMilli() })
 		w.stop(b)
 	})
 }
