@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/freshet-io/freshet/controlplane/directory"
+	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/metadata"
 )
 
@@ -16,6 +17,8 @@ const (
 	leastMembers = 16 << 20
 	// leastForwards is the least bound of the bodies of forwarded requests. It has room for one of the maximum size.
 	leastForwards = 64 << 20
+	// maxStoredSessions is the default bound of the open sessions of a virtual cluster of etcd, whose agents are its tenant's.
+	maxStoredSessions = 256
 	// leastQueue and mostQueue bound the commands that wait for the log. leastQueue has room for one command of the maximum size.
 	leastQueue, mostQueue = 17 << 20, 64 << 20
 )
@@ -101,6 +104,17 @@ func (c *Config) boundsOf(s *directory.Spec) Bounds {
 		b.Limits[kind] = cmp.Or(limit, b.Limits[kind])
 	}
 	return b
+}
+
+// limitsOf returns the limits of the agent sessions of the virtual cluster of a Spec.
+func (c *Config) limitsOf(s *directory.Spec) session.Limits {
+	l := c.Limits
+	l.ForwardBytes = cmp.Or(l.ForwardBytes, c.boundsOf(s).ForwardBytes)
+	if s.Stored {
+		l.Sessions = cmp.Or(l.Sessions, maxStoredSessions)
+	}
+	l.ApplyDefaults()
+	return l
 }
 
 // memory returns the bytes that the process may take, math.MaxInt64 for no limit.

@@ -116,7 +116,7 @@ type Config struct {
 
 	// Timing of ownership; zero fields take the defaults.
 	Timing metalog.Timing
-	// Limits of agent sessions; zero fields take the defaults.
+	// Limits of agent sessions; zero fields take the defaults, or what follows from the description of a virtual cluster.
 	Limits session.Limits
 	// A snapshot is taken after SnapshotBytes of log or SnapshotInterval; defaults 64 MiB, 5 min.
 	SnapshotBytes    int64
@@ -170,7 +170,9 @@ func (c *Config) ApplyDefaults() {
 	c.Log = cmp.Or(c.Log, zap.NewNop())
 	c.Registry = cmp.Or(c.Registry, prometheus.NewRegistry())
 	c.Timing.ApplyDefaults()
-	c.Limits.ApplyDefaults()
+	var l session.Limits
+	l.ApplyDefaults()
+	c.Limits.SessionTimeout = cmp.Or(c.Limits.SessionTimeout, l.SessionTimeout) // other defaults depend on the virtual cluster
 	c.Lifecycle.ApplyDefaults()
 	c.Jobs.ApplyDefaults()
 	c.Scale.ApplyDefaults()

@@ -62,7 +62,11 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	var session id.Session
 	var bucket string
 	if refusal == nil {
-		session, bucket, refusal = t.admit(stream.Context(), hello)
+		var err error
+		if session, bucket, refusal, err = t.admit(stream.Context(), hello); err != nil {
+			t.pause(stream.Context())
+			return err
+		}
 	}
 	if refusal != nil {
 		return stream.Send(&api.ToAgent{Items: []*api.OwnerItem{refusal}})
@@ -165,16 +169,21 @@ func (t *tenure) farApart(hello *api.Hello, message string) *api.OwnerItem {
 }
 
 // admit returns the session that a Hello resumes, or opens a new one. bucket is the id of the state's bucket with which the agent's was
-// compared.
-func (t *tenure) admit(ctx context.Context, hello *api.Hello) (session id.Session, bucket string, refusal *api.OwnerItem) {
+// compared. Error: ResourceExhausted.
+func (t *tenure) admit(ctx context.Context, hello *api.Hello) (session id.Session, bucket string, refusal *api.OwnerItem, err error) {
 	if bucket, refusal = t.compareBucket(ctx, hello); refusal != nil {
-		return 0, "", refusal
+		return 0, "", refusal, nil
 	}
 	if hello.Session != 0 {
-		return id.Session(hello.Session), bucket, nil // welcome finds out whether it is open
+		return id.Session(hello.Session), bucket, nil, nil // welcome finds out whether it is open
 	}
+	done, err := t.reserve()
+	if err != nil {
+		return 0, "", nil, err
+	}
+	defer done()
 	session, refusal = t.openSession(ctx, hello)
-	return session, bucket, refusal
+	return session, bucket, refusal, nil
 }
 
 // openSession opens a session for a Hello.

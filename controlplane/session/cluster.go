@@ -22,6 +22,8 @@ type Cluster struct {
 	secret  atomic.Pointer[string]    // by which agents know each other, nil before the first SetPeerSecret
 
 	refusals rate.Sometimes // log lines about refused answers
+	full     rate.Sometimes // log lines about refused sessions
+	callers  *callers
 }
 
 // NewCluster builds a Cluster without a tenure.
@@ -32,7 +34,7 @@ func NewCluster(cfg ClusterConfig) *Cluster {
 	cfg.Answers = cmp.Or(cfg.Answers, NewAnswers(0))
 	return &Cluster{
 		cfg: cfg, log: cfg.Log.With(zap.String("virtual_cluster", cfg.Name)), metrics: newMetrics(cfg.Registerer),
-		refusals: rate.Sometimes{Interval: time.Minute},
+		refusals: rate.Sometimes{Interval: time.Minute}, full: rate.Sometimes{Interval: time.Minute}, callers: newCallers(cfg.Limits.Sessions),
 	}
 }
 

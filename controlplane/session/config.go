@@ -76,6 +76,8 @@ type ClusterConfig struct {
 
 // Limits are the bounds and times of sessions. Zero fields take the defaults.
 type Limits struct {
+	// Sessions bounds the open sessions, and those that open within a minute; 10,000. At the bound, an agent without a session waits.
+	Sessions int
 	// SessionTimeout is how long an agent may be silent before its session is closed; 5 s.
 	SessionTimeout time.Duration
 	// HoldTimeout is how long a commit waits for those before it; 60 s.
@@ -102,6 +104,9 @@ type Limits struct {
 	Forwards, Waiting int
 }
 
+// DefaultSessions is the default of Limits.Sessions.
+const DefaultSessions = 10_000
+
 // Bounds of single messages.
 const (
 	// maxMessageBytes is the largest gRPC message taken or sent.
@@ -122,6 +127,7 @@ const (
 
 // ApplyDefaults sets what is zero to its default.
 func (l *Limits) ApplyDefaults() {
+	l.Sessions = cmp.Or(l.Sessions, DefaultSessions)
 	l.SessionTimeout = cmp.Or(l.SessionTimeout, 5*time.Second)
 	l.HoldTimeout = cmp.Or(l.HoldTimeout, 60*time.Second)
 	l.ParkTimeout = cmp.Or(l.ParkTimeout, 2*time.Second)

@@ -24,6 +24,12 @@
 // (AnswerOf). If the memory is taken, the handler ends with ErrAnswersFull before it has an effect, and the agent sends the request again.
 // Unsent answers never cut a stream.
 //
+// # Room
+//
+// One key must not take the replica from other virtual clusters (I10). A virtual cluster has at most Limits.Sessions open sessions, and opens as many
+// within a minute, since closed ones stay in the state. Calls, whether they have a session or not, are bounded in number and by rate (callers.go).
+// An agent beyond a bound gets RESOURCE_EXHAUSTED, which it logs and retries.
+//
 // # Time
 //
 // An agent may bound a commit's time by this owner's steady clock, which stamps tell it of (late.go). A commit that is late is

@@ -85,6 +85,11 @@ func (s *Server) Locate(ctx context.Context, request *api.LocateRequest) (*api.L
 	case err != nil:
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
+	leave, err := c.callers.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	response := &api.LocateResponse{Replicas: c.cfg.Locator.Replicas()}
 	replica, address, err := c.cfg.Locator.Owner(ctx)
 	if err != nil {
@@ -96,6 +101,13 @@ func (s *Server) Locate(ctx context.Context, request *api.LocateRequest) (*api.L
 
 // Session implements the service: it refuses, or hands the stream to the tenure and stays until it ends.
 func (s *Server) Session(stream grpc.BidiStreamingServer[api.ToOwner, api.ToAgent]) error {
+	if of, err := s.cluster(stream.Context(), ""); err == nil { // the errors come after Hello
+		leave, err := of.callers.enter(stream.Context())
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
 	hello, rest, err := receiveHello(stream)
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/load"
@@ -39,7 +40,8 @@ type tenure struct {
 
 	forwardBytes forwardBytes
 
-	unnamedCheck string // id of the BucketCheck of buckets without an id, for any number of agents
+	openings     *rate.Limiter // of sessions
+	unnamedCheck string        // id of the BucketCheck of buckets without an id, for any number of agents
 	sample       sample
 
 	mu struct {
@@ -49,6 +51,7 @@ type tenure struct {
 		agents    map[id.Session]*agent                   // connected
 		streams   uint64                                  // attached so far
 		sessions  map[id.Session]*openSession             // open, connected or not
+		opening   int                                     // sessions about to open
 		watchers  map[id.TopicPartition]map[*agent]uint64 // index from which on (exclusive) notices go
 		stamps    map[*agent]stamp                        // waiting for announced to reach their index
 		parking   parking
@@ -78,6 +81,7 @@ type openSession struct {
 
 func newTenure(c *Cluster, o *owner.Owner) *tenure {
 	t := &tenure{cluster: c, owner: o, limits: c.cfg.Limits, log: c.log, metrics: c.metrics, began: time.Now(), unnamedCheck: rand.Text()}
+	t.openings = rate.NewLimiter(rate.Every(time.Minute/time.Duration(t.limits.Sessions)), t.limits.Sessions)
 	t.ctx, t.cancel = context.WithCancelCause(context.Background())
 	t.mu.agents = map[id.Session]*agent{}
 	t.mu.sessions = map[id.Session]*openSession{}
