@@ -16,7 +16,7 @@
 //     not change. Effects of a later index therefore find the subscription and go behind the answer; effects of that
 //     index or an earlier one, which the apply goroutine may still be about to announce, are skipped by index. So a
 //     subscription has neither gap nor double. The place is filled only after the fence was checked (I9).
-//   - A stamp of index i waits until the effects of i were announced.
+//   - A stamp of index i waits until the effects of i were announced, and the membership of i sent. In a burst of joins it is sent late (membership.go).
 //
 // # Answers to clients
 //

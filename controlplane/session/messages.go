@@ -41,9 +41,9 @@ func fullCatalogue(s *metadata.State, partBytes int) iter.Seq[*api.Catalogue] {
 	}
 }
 
-// catalogueDelta tells what the effects changed; nil if nothing that agents know of.
-func catalogueDelta(s *metadata.State, index uint64, fx *metadata.Effects) *api.Catalogue {
-	if len(fx.Topics) == 0 && !fx.Configs && !fx.Members && !fx.Internal {
+// catalogueDelta returns the changes by the effects, with the membership if members is true. It returns nil if agents know nothing of them.
+func catalogueDelta(s *metadata.State, index uint64, fx *metadata.Effects, members bool) *api.Catalogue {
+	if len(fx.Topics) == 0 && !fx.Configs && !members && !fx.Internal {
 		return nil
 	}
 	c := &api.Catalogue{Index: index}
@@ -63,7 +63,7 @@ func catalogueDelta(s *metadata.State, index uint64, fx *metadata.Effects) *api.
 		c.BrokerConfigs, c.BrokerConfigsSet = texts(s.Configs(metadata.ConfigBroker, "")), true
 		c.ClientMetrics, c.ClientMetricsSet = clientMetrics(s), true
 	}
-	if fx.Members {
+	if members {
 		c.Membership = membership(s)
 	}
 	if fx.Internal {

@@ -19,7 +19,7 @@ func (a *agent) stamp(token uint64) {
 	st := stamp{token: token, index: index}
 	a.t.mu.Lock()
 	defer a.t.mu.Unlock()
-	if a.t.mu.announced < index {
+	if a.t.told() < index {
 		a.t.mu.stamps[a] = st // tokens rise: a newer one answers an older one's probe too
 		return
 	}

@@ -47,11 +47,12 @@ type tenure struct {
 	mu struct {
 		sync.Mutex
 		stopped   bool
-		announced uint64                                  // effects up to this index were announced
-		agents    map[id.Session]*agent                   // connected
-		streams   uint64                                  // attached so far
-		sessions  map[id.Session]*openSession             // open, connected or not
-		opening   int                                     // sessions about to open
+		announced uint64                      // effects up to this index were announced
+		agents    map[id.Session]*agent       // connected
+		streams   uint64                      // attached so far
+		sessions  map[id.Session]*openSession // open, connected or not
+		opening   int                         // sessions about to open
+		stale     stale
 		watchers  map[id.TopicPartition]map[*agent]uint64 // index from which on (exclusive) notices go
 		stamps    map[*agent]stamp                        // waiting for announced to reach their index
 		parking   parking
@@ -150,7 +151,8 @@ func (t *tenure) stop() {
 		wait()
 	}
 	t.work.Wait()
-	for _, open := range t.mu.sessions { // nothing else runs any more
+	t.membershipSent(time.Now()) // nothing else runs any more
+	for _, open := range t.mu.sessions {
 		open.commits.close()
 	}
 	for p := range t.mu.parking.parked {
@@ -185,16 +187,17 @@ func (t *tenure) propose(ctx context.Context, c metadata.Command) (metadata.Resu
 
 // announce is the owner's apply hook. Zone writers come after the members that they are among.
 func (t *tenure) announce(s *metadata.State, index uint64, fx *metadata.Effects) {
-	t.tell(s, index, fx)
-	if fx.Members && t.writers != nil {
+	members := fx.Members && t.membershipDue(index, fx)
+	t.tell(s, index, fx, members)
+	if members && t.writers != nil {
 		t.writers.Members(s)
 	}
 }
 
 // tell tells agents what entry index changed, wakes parked resubmissions, and sends the stamps that waited for it. The
-// cost is that of the partitions touched and of the agents watching them.
-func (t *tenure) tell(s *metadata.State, index uint64, fx *metadata.Effects) {
-	catalogue := catalogueDelta(s, index, fx)
+// cost is that of the partitions touched and of the agents watching them. members reports whether agents are told the membership.
+func (t *tenure) tell(s *metadata.State, index uint64, fx *metadata.Effects, members bool) {
+	catalogue := catalogueDelta(s, index, fx, members)
 	var draining []id.Session
 	var hidden map[id.Session]bool
 	if fx.Members {
@@ -224,12 +227,7 @@ func (t *tenure) tell(s *metadata.State, index uint64, fx *metadata.Effects) {
 		t.sessionClosed(session)
 	}
 	t.mu.announced = index
-	for a, st := range t.mu.stamps {
-		if st.index <= index {
-			a.sendStamp(st)
-			delete(t.mu.stamps, a)
-		}
-	}
+	t.sendStamps()
 	t.wakeParked(s, fx)
 }
 

@@ -268,6 +268,7 @@ type agent struct {
 	events   []string
 	topics   map[string]*api.Topic
 	members  int
+	changes  int                         // memberships received, the first of each stream included
 	gone     []*api.Member               // as the newest membership has them
 	marks    map[id.TopicPartition]int64 // high watermark by notices and look-ups
 	extents  map[id.TopicPartition][]extent.Extent
@@ -350,6 +351,7 @@ func (a *agent) OnCatalogue(m *api.Catalogue) {
 		}
 	}
 	if m.Membership != nil {
+		a.changes++
 		a.members, a.gone = len(m.Membership.Members), m.Membership.Gone
 	}
 }
