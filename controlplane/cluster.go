@@ -100,7 +100,7 @@ func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 	queue := new(pattern.Queue)
 	groups := group.Config{Settings: group.SettingsOf(spec.Broker), Log: built.log, Registerer: built.metrics, Patterns: queue, MemberBytes: bounds.MemberBytes}
 	built.sessions = session.NewCluster(session.ClusterConfig{
-		Name: spec.Name, BundlePrefix: BundlePrefix, Locator: built, Limits: c.cfg.limitsOf(spec), Answers: c.answers,
+		Name: spec.Name, BundlePrefix: BundlePrefix, Locator: built, Limits: c.cfg.limitsOf(spec), Answers: c.answers, Messages: c.messages,
 		NewForwards: func(o *owner.Owner, spawn session.Spawn) session.Forwards {
 			f := newForwards(spawn)
 			topics := admin.New(admin.Config{DefaultPartitions: spec.DefaultPartitions, Broker: spec.Broker, UndeleteMs: c.cfg.Lifecycle.UndeleteMs(), Log: built.log}, o)

@@ -46,8 +46,9 @@ type ControlPlane struct {
 	members   *members
 	clusters  *clusters
 	placement *placement
-	answers   *session.Answers // of all clusters
-	warm      chan struct{}    // has an element for each cluster that stays warm without Spec.Warm
+	answers   *session.Answers  // of all clusters
+	messages  *session.Messages // likewise
+	warm      chan struct{}     // has an element for each cluster that stays warm without Spec.Warm
 	takeovers *semaphore.Weighted
 	store     *probe.Watch
 	bucket    *storeClock // Config.Bucket
@@ -117,7 +118,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 		},
 	}
 	c.cfg.Log = explaining(c.cfg.Log, c.members.health.explain)
-	c.answers = session.NewAnswers(c.cfg.memory())
+	c.answers, c.messages = session.NewAnswers(c.cfg.memory()), session.NewMessages(c.cfg.memory())
 	c.clusters = newClusters(c.newCluster, c.readyCluster, set, c.cfg.Registry, c.cfg.Log)
 	c.contacts = newContacts(c.clusters, c.registry().ClusterContacted, c.cfg.Log, c.cfg.Registry)
 	c.placement = newPlacement(c.members, c.clusters.entries, func(ctx context.Context, address, clusterID string) error {

@@ -77,6 +77,9 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	defer context.AfterFunc(keys.FromContext(stream.Context()).Revoked(), func() { cancel(errRevoked) })()
 	a := t.newAgent(session, cancel)
 	a.protocol, a.instance, a.bucket = hello.Protocol, hello.Instance, bucket
+	if r, ok := stream.(*receiver); ok {
+		r.slow = func() { cancel(errTrickle) }
+	}
 	defer a.out.close()
 	defer t.detach(a)
 	welcome, catalogue, refusal := t.welcome(a, protocol)

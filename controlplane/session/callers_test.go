@@ -31,7 +31,7 @@ func (a *agent) waitsForRoom(reason string) {
 	require.ErrorContains(a.w.t, a.Fault(), reason)
 }
 
-// At the bound of sessions an agent waits until another one is gone. Those that are open go on, also on new streams.
+// At the bound of sessions an agent waits until another one is gone. Open sessions go on, also on new streams.
 func TestOpen_BoundOfSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

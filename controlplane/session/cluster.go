@@ -24,6 +24,7 @@ type Cluster struct {
 	refusals rate.Sometimes // log lines about refused answers
 	full     rate.Sometimes // log lines about refused sessions
 	callers  *callers
+	messages *share
 }
 
 // NewCluster builds a Cluster without a tenure.
@@ -32,9 +33,11 @@ func NewCluster(cfg ClusterConfig) *Cluster {
 	cfg.Log = cmp.Or(cfg.Log, zap.NewNop())
 	cfg.Protocol = cmp.Or(cfg.Protocol, api.Protocol)
 	cfg.Answers = cmp.Or(cfg.Answers, NewAnswers(0))
+	cfg.Messages = cmp.Or(cfg.Messages, NewMessages(0))
 	return &Cluster{
 		cfg: cfg, log: cfg.Log.With(zap.String("virtual_cluster", cfg.Name)), metrics: newMetrics(cfg.Registerer),
 		refusals: rate.Sometimes{Interval: time.Minute}, full: rate.Sometimes{Interval: time.Minute}, callers: newCallers(cfg.Limits.Sessions),
+		messages: cfg.Messages.share(),
 	}
 }
 

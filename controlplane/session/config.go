@@ -69,7 +69,8 @@ type ClusterConfig struct {
 	Protocol uint32
 
 	Limits     Limits
-	Answers    *Answers // shared by the virtual clusters of a process; default: NewAnswers(0)
+	Answers    *Answers  // shared by the virtual clusters of a process; default: NewAnswers(0)
+	Messages   *Messages // likewise; default: NewMessages(0)
 	Log        *zap.Logger
 	Registerer prometheus.Registerer // of one virtual cluster, or of several that count together
 }

@@ -30,6 +30,9 @@
 // within a minute, since closed ones stay in the state. Calls, whether they have a session or not, are bounded in number and by rate (callers.go).
 // An agent beyond a bound gets RESOURCE_EXHAUSTED, which it logs and retries.
 //
+// Messages bounds the memory of messages that arrive, with a share for each virtual cluster (receive.go). A waiting message stays at its agent by flow
+// control, except for the first 64 KiB.
+//
 // # Time
 //
 // An agent may bound a commit's time by this owner's steady clock, which stamps tell it of (late.go). A commit that is late is

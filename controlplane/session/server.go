@@ -51,11 +51,11 @@ func ServerOptions(set *keys.Set, secure *tls.Config, log *zap.Logger) []grpc.Se
 		grpc.InTapHandle(kept.tap(set)),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
-		grpc.MaxRecvMsgSize(maxMessageBytes),
+		grpc.MaxRecvMsgSize(maxUnaryBytes), // streams have a receiver
 		grpc.MaxSendMsgSize(maxMessageBytes),
 		// The default, 32 KiB for each connection, is a third of the memory of a replica with idle agents. Large messages go by the buffer.
 		grpc.ReadBufferSize(4 << 10),
-		grpc.InitialWindowSize(4 << 20),
+		grpc.InitialWindowSize(streamWindow),
 		grpc.InitialConnWindowSize(8 << 20),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
@@ -107,6 +107,12 @@ func (s *Server) Session(stream grpc.BidiStreamingServer[api.ToOwner, api.ToAgen
 			return err
 		}
 		defer leave()
+		r, err := newReceiver(stream, of.messages)
+		if err != nil {
+			return err
+		}
+		defer r.release()
+		stream = r
 	}
 	hello, rest, err := receiveHello(stream)
 	if err != nil {

@@ -1,0 +1,93 @@
+package session
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// One virtual cluster takes no more than its share, and no virtual cluster waits for another one's line.
+func TestMessages_Share(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		size int
+		most int // of one virtual cluster
+	}{
+		{"large", maxMessageBytes, 1},
+		{"just large", largeMessage + 1, 1},
+		{"usual", largeMessage, 2 * messageBytes / shareOfMessages / largeMessage},
+		{"above small", smallMessage + 1, 2 * messageBytes / shareOfMessages / (smallMessage + 1)},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := NewMessages(512 << 20)
+				loud, quiet := m.share(), m.share()
+				ctx, cancel := context.WithCancel(t.Context())
+				var gives []func()
+				for range c.most {
+					give, err := loud.take(ctx, c.size)
+					require.NoError(t, err)
+					gives = append(gives, give)
+				}
+				waiting, taken := 1000, 0
+				for range waiting {
+					go func() {
+						give, err := loud.take(ctx, c.size)
+						if err != nil {
+							waiting--
+							return
+						}
+						taken++
+						defer give()
+						<-ctx.Done()
+					}()
+				}
+				synctest.Wait()
+				require.Zero(t, taken, "beyond the share")
+				give, err := quiet.take(ctx, c.size)
+				require.NoError(t, err)
+				give()
+				give, err = loud.take(ctx, smallMessage)
+				require.NoError(t, err, "small messages never wait")
+				give()
+				gives[0]()
+				synctest.Wait()
+				require.Equal(t, 1, taken, "the first in line")
+				cancel()
+				for _, give := range gives[1:] {
+					give()
+				}
+			})
+		})
+	}
+}
+
+// The places of all virtual clusters together are bounded, and all are given back.
+func TestMessages_PlacesOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMessages(1 << 40)
+		var gives []func()
+		for range maxPlaces {
+			give, err := m.share().take(t.Context(), maxMessageBytes)
+			require.NoError(t, err)
+			gives = append(gives, give)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		last := m.share()
+		go func() {
+			synctest.Wait()
+			cancel()
+		}()
+		_, err := last.take(ctx, maxMessageBytes)
+		require.ErrorIs(t, err, context.Canceled)
+		gives[0]()
+		give, err := last.take(t.Context(), maxMessageBytes)
+		require.NoError(t, err, "its share was given back")
+		for _, give := range append(gives[1:], give) {
+			give()
+		}
+		require.True(t, m.largest.TryAcquire(maxPlaces))
+	})
+}
