@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -31,21 +32,20 @@ func TestMessages_Share(t *testing.T) {
 					require.NoError(t, err)
 					gives = append(gives, give)
 				}
-				waiting, taken := 1000, 0
-				for range waiting {
+				var taken atomic.Int32
+				for range 1000 {
 					go func() {
 						give, err := loud.take(ctx, c.size)
 						if err != nil {
-							waiting--
 							return
 						}
-						taken++
+						taken.Add(1)
 						defer give()
 						<-ctx.Done()
 					}()
 				}
 				synctest.Wait()
-				require.Zero(t, taken, "beyond the share")
+				require.Zero(t, taken.Load(), "beyond the share")
 				give, err := quiet.take(ctx, c.size)
 				require.NoError(t, err)
 				give()
@@ -54,7 +54,7 @@ func TestMessages_Share(t *testing.T) {
 				give()
 				gives[0]()
 				synctest.Wait()
-				require.Equal(t, 1, taken, "the first in line")
+				require.EqualValues(t, 1, taken.Load(), "the first in line")
 				cancel()
 				for _, give := range gives[1:] {
 					give()
