@@ -295,7 +295,7 @@ lostzone: build ## let consumers of ten client versions lose their zone for good
 
 .PHONY: attacks
 attacks: build ## have clients ask for as much as the protocol allows, and measure how long others wait and the peak memory (Linux; 7 minutes)
-	FRESHET_ATTACKS=1 $(REAL) -v -run '^TestAttacks$$' ./test/attacks
+	FRESHET_ATTACKS=1 $(REAL) -v -run '^TestAttacks$$' ./test/attacks -args -bounds
 
 # Programs and images for a Kubernetes on this machine. Images have the names under which they are pulled elsewhere.
 KUBE_VERSION = $(patsubst v%,%,$(shell cd tools/kube && $(GO) list -m -f '{{.Version}}' k8s.io/kubernetes))
