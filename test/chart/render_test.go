@@ -36,7 +36,7 @@ func run(t *testing.T, program, input string, args ...string) (string, error) {
 	}
 	path, ok := paths.Load(program)
 	if !ok {
-		var errs bytes.Buffer // and what is downloaded
+		var errs bytes.Buffer // also the progress of downloads
 		build := exec.Command("go", "-C", "../../tools/helm", "tool", "-n", program)
 		build.Stderr = &errs
 		out, err := build.Output()
@@ -168,6 +168,15 @@ func TestChart_Refuses(t *testing.T) {
 		"a flag of operators":  {"controlPlane.settings.operator-key=k", "controlPlane.settings.operator-key is set by the chart: use keys"},
 		"a flag of scalers":    {"controlPlane.settings.read-only-key=k", "controlPlane.settings.read-only-key is set by the chart: use keys"},
 		"a flag of TLS":        {"controlPlane.settings.tls-cert=f", "controlPlane.settings.tls-cert is set by the chart: use tls.controlPlaneSecret"},
+		"no state bucket":      {"parts=provider", "parts: provider needs stateBucket"},
+		"no domain":            {"parts=provider,stateBucket=s3://s", "parts: provider needs provider.domain"},
+		"no secret of the API": {"parts=provider,stateBucket=s3://s,provider.domain=example.com", "parts: provider needs provider.apiSecret"},
+		"no operator key":      {"parts=provider,stateBucket=s3://s,provider.domain=example.com,provider.apiSecret=api,keys.secret=", "parts: provider needs keys.secret"},
+		"no TLS for tenants":   {"parts=provider,stateBucket=s3://s,provider.domain=example.com,provider.apiSecret=api", "parts: provider needs tls.controlPlaneSecret or tls.issuer"},
+		"no control planes":    {"parts=tenant", "parts: tenant needs tenant.controlPlanes"},
+		"a URL of a provider":  {"parts=tenant,tenant.controlPlanes[0]=https://cp.example.com:443", "at '/tenant/controlPlanes/0'"},
+		"KEDA of a tenant":     {"parts=tenant,agents.autoscaling.type=keda", "agents.autoscaling.type keda asks control planes of the same release: use hpa"},
+		"a flag of the API":    {"controlPlane.settings.public-listen=:1", "controlPlane.settings.public-listen is set by the chart"},
 		"an unknown type":      {"external.type=ClusterIP", "at '/external/type': value must be one of 'LoadBalancer', 'NodePort'"},
 	} {
 		out, err := helm(t, "template", "freshet", chart, "--values", "testdata/default.values.yaml", "--set", c.set)
@@ -185,6 +194,28 @@ func TestChart_ZoneNamedExternal(t *testing.T) {
 		}
 	}
 	require.Subset(t, names, []string{"freshet-a", "freshet-a-external"})
+}
+
+// TestChart_Parts: a provider runs no agents, and a tenant runs nothing else.
+func TestChart_Parts(t *testing.T) {
+	workloads := func(rendered string) (names []string) {
+		for _, o := range objects(t, rendered) {
+			if o.Kind == "StatefulSet" || o.Kind == "Deployment" {
+				names = append(names, o.Metadata.Name)
+			}
+		}
+		return names
+	}
+	provider := render(t, "testdata/provider.values.yaml", "--set", "tls.controlPlaneSecret=,tls.etcdSecret=,tls.issuer.name=ca")
+	require.Equal(t, []string{"freshet-controlplane", "freshet-etcd"}, workloads(provider))
+	require.Contains(t, provider, `"*.example.com"`, "the certificate has the names of the replicas")
+	require.NotContains(t, provider, "agent-key")
+	tenant := render(t, "testdata/tenant.values.yaml", "--set", "tls.issuer.name=ca")
+	require.Equal(t, []string{"freshet-agent-eu-central-1a", "freshet-agent-eu-central-1b"}, workloads(tenant))
+	require.NotContains(t, tenant, "freshet-controlplane-tls", "the provider has this certificate")
+	public := render(t, "testdata/tenant.values.yaml", "--set", "tenant.caSecret=")
+	require.Contains(t, public, "- --control-plane-tls\n")
+	require.NotContains(t, public, "control-plane-tls-ca")
 }
 
 // TestChart_AsADependency: a parent chart turns the chart on and off by a condition.

@@ -25,9 +25,17 @@ containers:
     imagePullPolicy: {{ $.Values.image.pullPolicy }}
     args:
       - agent
+      {{- if ne $.Values.parts "tenant" }}
       - --virtual-cluster={{ $.Values.virtualCluster }}
+      {{- end }}
       - {{ printf "--bucket=%s" (required "bucket is required, as s3://bucket/prefix?region=eu-central-1" $.Values.bucket) | quote }}
+      {{- if eq $.Values.parts "tenant" }}
+      {{- if not $.Values.tenant.controlPlanes }}{{ fail "parts: tenant needs tenant.controlPlanes, as [freshet-controlplane-0.example.com:443]" }}{{ end }}
+      - --control-plane={{ join "," $.Values.tenant.controlPlanes }}
+      - --control-plane-tls
+      {{- else }}
       - --control-plane={{ $name }}-controlplane.{{ $.Release.Namespace }}.svc:7050
+      {{- end }}
       - --kafka-listen=:9092-9095{{ range $i, $name := $external }},{{ $name }}=:{{ add 9192 (mul 4 $i) }}-{{ add 9195 (mul 4 $i) }}{{ end }}
       {{- with include "freshet.portZones" $ | fromJsonArray }}
       - --zone-listeners=9292={{ join "," . }}
@@ -68,7 +76,8 @@ containers:
       {{- $taken := dict
         "virtual-cluster" "use virtualCluster"
         "bucket" "use bucket"
-        "control-plane" "it follows from the release's name"
+        "control-plane" "it follows from the release's name, or from tenant.controlPlanes"
+        "control-plane-tls" "it follows from tls.controlPlaneSecret or parts"
         "kafka-listen" "use external"
         "zone-listeners" "use zones"
         "listener-zones" "use zones"
@@ -85,7 +94,7 @@ containers:
         "agent-key" "use keys"
         "kafka-tls-cert" "use tls.kafkaSecret"
         "kafka-tls-key" "use tls.kafkaSecret"
-        "control-plane-tls-ca" "use tls.controlPlaneSecret"
+        "control-plane-tls-ca" "use tls.controlPlaneSecret or tenant.caSecret"
       }}
       {{- include "freshet.arguments" (dict "settings" $values.settings "taken" $taken "where" "agents.settings") | nindent 6 }}
     env:

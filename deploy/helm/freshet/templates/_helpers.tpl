@@ -22,7 +22,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- /* The extra volumes of pods, which must not have names of the chart's own. Takes (list VOLUMES WHERE). */ -}}
 {{- define "freshet.extraVolumes" -}}
 {{- range index . 0 }}
-{{- if has .name (list "tls" "etcd-tls" "kafka-tls" "controlplane-ca") }}{{ fail (printf "%s: the name %s is the chart's own: rename the volume" (index $ 1) .name) }}{{ end }}
+{{- if has .name (list "tls" "etcd-tls" "api-tls" "kafka-tls" "controlplane-ca") }}{{ fail (printf "%s: the name %s is the chart's own: rename the volume" (index $ 1) .name) }}{{ end }}
 {{- end }}
 {{- toYaml (index . 0) }}
 {{- end }}
@@ -147,7 +147,8 @@ topologySpreadConstraints:
 {{- define "freshet.tlsSecret" -}}
 {{- $ := index . 0 }}{{ $part := index . 1 -}}
 {{- $given := get (dict "kafka" $.Values.tls.kafkaSecret "controlplane" $.Values.tls.controlPlaneSecret "etcd" $.Values.tls.etcdSecret) $part -}}
-{{- if $given }}{{ $given }}{{ else if and $.Values.tls.issuer (not (and (eq $part "etcd") $.Values.etcd.external)) }}{{ include "freshet.name" $ }}-{{ $part }}-tls{{ end -}}
+{{- if and (eq $.Values.parts "tenant") (ne $part "kafka") }}{{ if eq $part "controlplane" }}{{ $.Values.tenant.caSecret }}{{ end -}}
+{{- else if $given }}{{ $given }}{{ else if and $.Values.tls.issuer (not (and (eq $part "etcd") $.Values.etcd.external)) }}{{ include "freshet.name" $ }}-{{ $part }}-tls{{ end -}}
 {{- end }}
 
 {{- /* Zones that have a port of their own, as a JSON list of names: all of several zones. An agent has at most 64 ports: four, four for each of these zones, and four more for each if there are clients outside. */ -}}
