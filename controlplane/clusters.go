@@ -156,7 +156,11 @@ func (s *clusters) operator(name string) (operator.Cluster, error) {
 	return c.operator(), nil
 }
 
-var errStarts = errors.New("it is starting")
+var (
+	errStarts = errors.New("it is starting")
+	// errSuspended is temporary, so the agents of a suspended virtual cluster wait for its resumption.
+	errSuspended = errors.New("is suspended: resume it with `freshet ctl cluster resume`")
+)
 
 func (s *clusters) served(name string) (*cluster, error) {
 	s.mu.RLock()
@@ -165,8 +169,10 @@ func (s *clusters) served(name string) (*cluster, error) {
 	switch {
 	case e == nil:
 		return nil, session.ErrNotServed
+	case e.spec.State == directory.Suspended:
+		return nil, errSuspended
 	case e.spec.State != directory.Active:
-		return nil, fmt.Errorf("is %s: %w", e.spec.State, session.ErrNotServed)
+		return nil, fmt.Errorf("is %s and %w: bring it back within 24 h with `freshet ctl cluster undelete`, or stop its agents", e.spec.State, session.ErrNotServed)
 	case !e.runs(name):
 		return nil, cmp.Or(e.fault, errStarts)
 	}

@@ -129,12 +129,17 @@ func TestControlPlane_ClusterInEtcd(t *testing.T) {
 	for _, r := range replicas {
 		require.Eventually(t, func() bool { return !strings.Contains(r.get(t, "/metrics"), `virtual_cluster="orders"`) }, time.Minute, 10*time.Millisecond)
 		_, err := locate(t, r, key)
-		require.Equal(t, codes.PermissionDenied, status.Code(err))
-		require.ErrorContains(t, err, `virtual cluster "orders" is suspended`)
+		require.Equal(t, codes.Unavailable, status.Code(err), "agents wait")
+		require.ErrorContains(t, err, `virtual cluster "orders" is suspended: resume it`)
 		require.NoError(t, r.Ready())
 		require.True(t, first.Owned("one") || second.Owned("one"))
 	}
+	require.Eventually(t, func() bool {
+		fault := agent.Fault()
+		return fault != nil && strings.Contains(fault.Error(), `virtual cluster "orders" is suspended`)
+	}, time.Minute, 10*time.Millisecond)
 	set(directory.Active)
+	require.Equal(t, spec.ID, (<-h.welcomes).ClusterId, "the agent goes on")
 	for _, r := range replicas {
 		require.Eventually(t, func() bool {
 			found, err := locate(t, r, key)

@@ -17,6 +17,9 @@ func (c *ControlPlane) listenPublic(ctx context.Context, set *keys.Set) error {
 	if c.cfg.PublicListen == "" {
 		return nil
 	}
+	c.expiry = expiry.New(expiry.Config{
+		Registry: c.registry(), Directory: c.directory(), Bucket: c.bucket, Snapshots: SnapshotPrefix, Log: c.cfg.Log, Registerer: c.cfg.Registry,
+	})
 	handler, err := httpapi.New(httpapi.Config{
 		Registry:  c.registry(),
 		Directory: c.directory(), Logger: c.cfg.Log,
@@ -24,12 +27,11 @@ func (c *ControlPlane) listenPublic(ctx context.Context, set *keys.Set) error {
 			g := set.Grant(key)
 			return g != nil && g.Kind == keys.Operator
 		},
-		SignUp: c.cfg.SignUp, ControlPlane: cmp.Or(c.cfg.PublicAddress, c.cfg.Advertise), TrustedProxies: c.cfg.TrustedProxies,
+		SignUp: c.cfg.SignUp, ControlPlane: cmp.Or(c.cfg.PublicAddress, c.cfg.Advertise), TrustedProxies: c.cfg.TrustedProxies, Purge: c.expiry.Wake,
 	})
 	if err != nil {
 		return err
 	}
-	c.expiry = expiry.New(expiry.Config{Registry: c.registry(), Directory: c.directory(), Log: c.cfg.Log, Registerer: c.cfg.Registry})
 	c.public, err = httpapi.NewServer(httpapi.ServerConfig{
 		Address: c.cfg.PublicListen, TLS: c.cfg.PublicTLS, Handler: handler, Log: c.cfg.Log, Registerer: c.cfg.Registry,
 	})

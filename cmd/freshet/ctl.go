@@ -18,7 +18,7 @@ var roleNames = []string{"owner", "admin", "member", "read-only"}
 
 func newCtl(p program.Program) *cobra.Command {
 	cmd := program.Parent("ctl", "Manage teams, virtual clusters, agent keys and API tokens of a hosted control plane",
-		newCtlSignUp(p), newCtlLogIn(p), newCtlTeam(p), newCtlCluster(p), newCtlKey(p), newCtlMember(p), newCtlInvitation(p), newCtlToken(p), newCtlAudit(p))
+		newCtlSignUp(p), newCtlLogIn(p), newCtlPassword(p), newCtlTeam(p), newCtlCluster(p), newCtlKey(p), newCtlMember(p), newCtlInvitation(p), newCtlToken(p), newCtlAudit(p))
 	cmd.Long = "Manage teams, virtual clusters, agent keys and API tokens of a hosted control plane, by its HTTP API (--public-listen).\n\n" +
 		"An operator creates a team with an operator key. The command writes the team's id and the owner's API token as settings for the environment.\n" +
 		"All other commands take these. A secret is written once, to standard output alone."
@@ -55,8 +55,8 @@ func (d ctlCommand) command(p program.Program) *cobra.Command {
 	f.StringVar(&c.URL, "url", "", "URL of --public-listen of a control plane, such as https://cp.example.com:8443")
 	switch {
 	case d.password:
-		f.StringVar(&c.Password, "password", "", "password of the account; better given in the environment, or in --password-file")
-		f.StringVar(&c.PasswordFile, "password-file", "", "file with the password of the account, in place of --password")
+		f.StringVar(&c.Password.Text, "password", "", "password of the account; better given in the environment, or in --password-file")
+		f.StringVar(&c.Password.File, "password-file", "", "file with the password of the account, in place of --password")
 	case d.operator:
 		f.StringVar(&c.OperatorKey, "operator-key", "", "an operator key of the control plane that begins with fso_; better given in the environment")
 	default:
@@ -75,12 +75,17 @@ func (d ctlCommand) command(p program.Program) *cobra.Command {
 }
 
 func newCtlSignUp(p program.Program) *cobra.Command {
+	var demo bool
 	return ctlCommand{
 		use: "signup EMAIL TEAM CLUSTER", short: "Create an account with a team, a virtual cluster and an agent key", args: 3,
 		takes: "one e-mail address, the name of one team and of one cluster", password: true,
 		example: "  FRESHET_PASSWORD=... freshet ctl signup ada@example.com orders main > agent.env",
+		bind: func(f *pflag.FlagSet) {
+			f.BoolVar(&demo, "demo", false, "delete the virtual cluster after 24 h")
+			config.CommandLineOnly(f, "demo")
+		},
 		run: func(ctx context.Context, c ctl.Config, args []string, s cli.Streams) error {
-			return ctl.SignUp(ctx, c, args[0], args[1], args[2], s)
+			return ctl.SignUp(ctx, c, args[0], args[1], args[2], demo, s)
 		},
 	}.command(p)
 }
@@ -98,6 +103,21 @@ func newCtlLogIn(p program.Program) *cobra.Command {
 		run: func(ctx context.Context, c ctl.Config, args []string, s cli.Streams) error {
 			c.Team = team
 			return ctl.LogIn(ctx, c, args[0], expires, s)
+		},
+	}.command(p)
+}
+
+func newCtlPassword(p program.Program) *cobra.Command {
+	var next ctl.Secret
+	return ctlCommand{
+		use: "password EMAIL", short: "Change your password, which ends your sessions", args: 1, takes: "one e-mail address", password: true,
+		example: "  FRESHET_PASSWORD=... FRESHET_NEW_PASSWORD=... freshet ctl password ada@example.com",
+		bind: func(f *pflag.FlagSet) {
+			f.StringVar(&next.Text, "new-password", "", "next password of the account; better given in the environment, or in --new-password-file")
+			f.StringVar(&next.File, "new-password-file", "", "file with the next password of the account, in place of --new-password")
+		},
+		run: func(ctx context.Context, c ctl.Config, args []string, s cli.Streams) error {
+			return ctl.ChangePassword(ctx, c, args[0], next, s)
 		},
 	}.command(p)
 }
@@ -123,7 +143,7 @@ func newCtlTeam(p program.Program) *cobra.Command {
 
 func newCtlCluster(p program.Program) *cobra.Command {
 	const one = "the name or id of one cluster"
-	return program.Parent("cluster", "List, create, show, rename, delete and undelete virtual clusters",
+	return program.Parent("cluster", "List, create, show, rename, suspend, resume, delete, undelete and purge virtual clusters",
 		ctlCommand{use: "list", short: "List the virtual clusters of the team", takes: "no arguments", run: withoutArgument(ctl.ListClusters)}.command(p),
 		ctlCommand{use: "create NAME", short: "Create a virtual cluster", args: 1, takes: "the name of one cluster", run: withArgument(ctl.CreateCluster)}.command(p),
 		ctlCommand{use: "get CLUSTER", short: "Show a virtual cluster", args: 1, takes: one, run: withArgument(ctl.GetCluster)}.command(p),
@@ -131,8 +151,11 @@ func newCtlCluster(p program.Program) *cobra.Command {
 			use: "rename CLUSTER NAME", short: "Change the name of a virtual cluster, whose id and agent keys stay", args: 2, takes: one + ", and the new name",
 			run: withArguments(ctl.RenameCluster),
 		}.command(p),
-		ctlCommand{use: "delete CLUSTER", short: "Stop a virtual cluster and mark it as deleted", args: 1, takes: one, run: withArgument(ctl.DeleteCluster)}.command(p),
+		ctlCommand{use: "suspend CLUSTER", short: "Stop a virtual cluster, whose agents wait until it is resumed", args: 1, takes: one, run: withArgument(ctl.SuspendCluster)}.command(p),
+		ctlCommand{use: "resume CLUSTER", short: "Resume a suspended virtual cluster", args: 1, takes: one, run: withArgument(ctl.ResumeCluster)}.command(p),
+		ctlCommand{use: "delete CLUSTER", short: "Stop a virtual cluster and remove it after 24 h", args: 1, takes: one, run: withArgument(ctl.DeleteCluster)}.command(p),
 		ctlCommand{use: "undelete CLUSTER", short: "Bring a deleted virtual cluster back", args: 1, takes: one, run: withArgument(ctl.UndeleteCluster)}.command(p),
+		ctlCommand{use: "purge CLUSTER", short: "Remove a deleted virtual cluster at once", args: 1, takes: one, run: withArgument(ctl.PurgeCluster)}.command(p),
 	)
 }
 

@@ -139,7 +139,7 @@ func TestCtl(t *testing.T) {
 	require.Equal(t, "cluster events with id "+clusterID+" is active", out)
 	h.ctl(t, program.ExitOK, "cluster", "delete", "events")
 	out, _ = h.ctl(t, program.ExitOK, "cluster", "list")
-	require.Regexp(t, `(?m)^NAME +CLUSTER ID +STATE +CREATED\nevents +`+clusterID+` +deleted +20`, out)
+	require.Regexp(t, `(?m)^NAME +CLUSTER ID +STATE +CREATED +EXPIRES\nevents +`+clusterID+` +deleted +20`, out)
 	out, _ = h.ctl(t, program.ExitOK, "cluster", "undelete", clusterID)
 	require.Contains(t, out, "is active")
 
@@ -233,7 +233,44 @@ func TestCtl_SignUp(t *testing.T) {
 	_, errs = h.ctl(t, program.ExitFailed, "signup", "bob@example.com", "orders", "main", "--password", "short")
 	require.Contains(t, errs, "body.password: ")
 	_, errs = h.ctl(t, program.ExitUsage, "login", "ada@example.com")
-	require.Contains(t, errs, "want --url, and --password or --password-file")
+	require.Contains(t, errs, "want --password or --password-file")
+
+	out, _ = h.ctl(t, program.ExitOK, "password", "ada@example.com", "--password", "correct horse", "--new-password", "another horse")
+	require.Equal(t, "changed the password of ada@example.com", out)
+	h.ctl(t, program.ExitFailed, "login", "ada@example.com", "--password", "correct horse")
+	h.ctl(t, program.ExitOK, "login", "ada@example.com", "--password", "another horse")
+}
+
+// TestCtl_Life suspends, resumes, deletes and purges a cluster that an agent has used.
+func TestCtl_Life(t *testing.T) {
+	operatorKey, err := accesskey.New(accesskey.OperatorPrefix, "")
+	require.NoError(t, err)
+	h := startHosted(t, operatorKey)
+	out, _ := h.ctl(t, program.ExitOK, "team", "create", "orders", "--email", "ada@example.com", "--operator-key", operatorKey)
+	h.environ = append(h.environ, strings.Split(out, "\n")...)
+	h.ctl(t, program.ExitOK, "cluster", "create", "main")
+	key, _ := h.ctl(t, program.ExitOK, "key", "create", "main", "agents")
+	clusterID := welcome(t, h.grpc, key)
+
+	out, _ = h.ctl(t, program.ExitOK, "cluster", "suspend", "main")
+	require.Equal(t, "cluster main with id "+clusterID+" is suspended", out)
+	_, errs := h.ctl(t, program.ExitFailed, "cluster", "purge", "main")
+	require.Contains(t, errs, "the cluster is not deleted")
+	out, _ = h.ctl(t, program.ExitOK, "cluster", "resume", "main")
+	require.Equal(t, "cluster main with id "+clusterID+" is active", out)
+	require.Equal(t, clusterID, welcome(t, h.grpc, key))
+
+	out, _ = h.ctl(t, program.ExitOK, "cluster", "delete", "main")
+	require.Contains(t, out, "under "+clusterID+"/; to remove them then: aws s3 rm --recursive ")
+	_, errs = h.ctl(t, program.ExitFailed, "cluster", "create", "main")
+	require.Contains(t, errs, "already taken")
+	out, _ = h.ctl(t, program.ExitOK, "cluster", "purge", "main")
+	require.Contains(t, out, "is removed within seconds")
+	require.Eventually(t, func() bool {
+		out, _ := h.ctl(t, program.ExitOK, "cluster", "list", "-o", "json")
+		return out == "[]"
+	}, time.Minute, 100*time.Millisecond)
+	h.ctl(t, program.ExitOK, "cluster", "create", "main")
 }
 
 // TestControlPlane_SignUpClosed: without --signup, sign-up is refused.

@@ -18,7 +18,7 @@ func groupServer(f *pflag.FlagSet) {
 
 // connection has the flags of client commands about the way to a cluster.
 var connection = config.Group{Heading: "Connection", Flags: []string{
-	"url", "team", "token", "token-file", "password", "password-file", "control-plane-http", "virtual-cluster", "operator-key", "data-dir", "timeout", "client-id", "tls", "tls-ca", "tls-cert", "tls-key",
+	"url", "team", "token", "token-file", "password", "password-file", "new-password", "new-password-file", "control-plane-http", "virtual-cluster", "operator-key", "data-dir", "timeout", "client-id", "tls", "tls-ca", "tls-cert", "tls-key",
 }}
 
 var serverGroups = []config.Group{

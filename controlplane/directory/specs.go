@@ -26,18 +26,19 @@ func (d Directory) specPrefix() string { return d.Prefix + "/+specs/" }
 // SpecKey returns the key of a Spec.
 func (d Directory) SpecKey(clusterID string) string { return d.specPrefix() + clusterID }
 
-// Create stores the Spec of a new virtual cluster, with its name. Errors: ErrSpec, ErrNameTaken, generation.ErrOther, etcd's.
-func (d Directory) Create(ctx context.Context, s *Spec) error {
+// Create stores the Spec of a new virtual cluster, with its name, if further comparisons hold. Errors: ErrSpec, generation.ErrOther, etcd's, ErrNameTaken
+// also if a further comparison does not hold.
+func (d Directory) Create(ctx context.Context, s *Spec, further ...clientv3.Cmp) error {
 	value, err := s.encode()
 	if err != nil {
 		return err
 	}
 	resp, err := d.Client.Txn(ctx).
-		If(
+		If(append(further,
 			clientv3.Compare(clientv3.CreateRevision(d.SpecKey(s.ID)), "=", 0),
 			clientv3.Compare(clientv3.CreateRevision(d.key(s.Name)), "=", 0),
 			clientv3.Compare(clientv3.CreateRevision(d.earlier(s.Name)), "=", 0),
-		).
+		)...).
 		Then(clientv3.OpPut(d.SpecKey(s.ID), string(value)), clientv3.OpPut(d.key(s.Name), s.ID)).
 		Else(clientv3.OpGet(d.earlier(s.Name), clientv3.WithKeysOnly())).
 		Commit()
@@ -93,11 +94,26 @@ type Removal struct {
 	Ops  []clientv3.Op
 }
 
-// Removal returns the removal of a virtual cluster whose Spec has a revision, 0 for none: its Spec, name, peer secret and metadata log. No replica may
-// serve the virtual cluster. Objects in buckets stay.
+// ownerKey returns the key that the replica has which owns a virtual cluster. Package etcdlog writes it.
+func (d Directory) ownerKey(clusterID string) string { return d.Prefix + "/+owners/" + clusterID }
+
+// Owned reports whether a replica owns a virtual cluster. A replica leaves a deleted one by itself. Error: etcd's.
+func (d Directory) Owned(ctx context.Context, clusterID string) (bool, error) {
+	resp, err := d.Client.Get(ctx, d.ownerKey(clusterID), clientv3.WithCountOnly())
+	if err != nil {
+		return false, fmt.Errorf("look for the owner of virtual cluster %s in etcd: %w", clusterID, err)
+	}
+	return resp.Count > 0, nil
+}
+
+// Removal returns the removal of a virtual cluster whose Spec has a revision, 0 for none: its Spec, name, peer secret and metadata log. It needs a virtual
+// cluster without an owner. Objects in buckets stay.
 func (d Directory) Removal(clusterID, name string, revision int64) Removal {
 	return Removal{
-		Cmps: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(d.SpecKey(clusterID)), "=", revision)},
+		Cmps: []clientv3.Cmp{
+			clientv3.Compare(clientv3.ModRevision(d.SpecKey(clusterID)), "=", revision),
+			clientv3.Compare(clientv3.CreateRevision(d.ownerKey(clusterID)), "=", 0),
+		},
 		Ops: []clientv3.Op{
 			clientv3.OpDelete(d.SpecKey(clusterID)), clientv3.OpDelete(d.key(name)), clientv3.OpDelete(d.PeerSecretKey(clusterID)),
 			clientv3.OpDelete(d.Prefix+"/"+clusterID+"/", clientv3.WithPrefix()),

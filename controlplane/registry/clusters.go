@@ -26,6 +26,21 @@ type Cluster struct {
 	Restored time.Time `json:"restored,omitzero"`
 	// Contacted is the time at which an agent had called for the first time. ClusterContacted sets it.
 	Contacted time.Time `json:"contacted,omitzero"`
+	// Expires is the time from which a demo is deleted, zero for other clusters.
+	Expires time.Time `json:"expires,omitzero"`
+	// Purged is the time of PurgeCluster. The cluster is removed as soon as no replica serves it.
+	Purged time.Time `json:"purged,omitzero"`
+}
+
+// Expired reports whether a cluster is a demo whose time has passed.
+func (c *Cluster) Expired(now time.Time) bool { return !c.Expires.IsZero() && !now.Before(c.Expires) }
+
+// PurgeTime returns the time from which a deleted cluster is removed: at once after PurgeCluster, else UndeleteTime after the deletion.
+func (c *Cluster) PurgeTime() time.Time {
+	if !c.Purged.IsZero() {
+		return c.Purged
+	}
+	return c.Deleted.Add(UndeleteTime)
 }
 
 const (
@@ -45,6 +60,9 @@ func (c *Cluster) check() error {
 	}
 	if c.Deleted.IsZero() == (c.State == directory.Deleted) {
 		errs = append(errs, fmt.Errorf("state %s, deleted at %v", c.State, c.Deleted))
+	}
+	if !c.Purged.IsZero() && c.State != directory.Deleted {
+		errs = append(errs, fmt.Errorf("state %s, purged at %v", c.State, c.Purged))
 	}
 	return errors.Join(errs...)
 }
@@ -133,6 +151,9 @@ func (r *Registry) Cluster(ctx context.Context, clusterID string) (*Cluster, err
 	return read[Cluster](ctx, r, clusterID)
 }
 
+// Unchanged returns the comparison that a cluster's record is still the one that was read.
+func (r *Registry) Unchanged(c *Cluster) clientv3.Cmp { return r.unchanged(c) }
+
 // Clusters returns the clusters of a team in order of their names.
 func (r *Registry) Clusters(ctx context.Context, teamID string) (all List[Cluster], err error) {
 	names, err := r.below(ctx, clusterNameKind, teamID)
@@ -154,8 +175,8 @@ func (r *Registry) Clusters(ctx context.Context, teamID string) (all List[Cluste
 	return all, nil
 }
 
-// UpdateCluster changes name and state of a cluster by change, which may run several times. Errors: those of Cluster and Team, of change, ErrDeleting,
-// ErrInvalid, ErrTaken, ErrConflict.
+// UpdateCluster changes name and state of a cluster by change, which may run several times. Errors: those of Cluster and Team, of change, ErrPurged,
+// ErrExpired, ErrDeleting, ErrInvalid, ErrTaken, ErrConflict.
 func (r *Registry) UpdateCluster(ctx context.Context, by Actor, clusterID string, update func(*Cluster) error) error {
 	found, err := r.Cluster(ctx, clusterID)
 	if err != nil {
@@ -166,13 +187,18 @@ func (r *Registry) UpdateCluster(ctx context.Context, by Actor, clusterID string
 		if err != nil {
 			return change{}, err
 		}
+		if !c.Purged.IsZero() {
+			return change{}, ErrPurged
+		}
 		next := *c
 		if err := update(&next); err != nil {
 			return change{}, err
 		}
 		next.Head, next.ID, next.Team, next.Created, next.Deleted = c.Head, c.ID, c.Team, c.Created, c.Deleted
-		next.Restored, next.Contacted = c.Restored, c.Contacted
+		next.Restored, next.Contacted, next.Expires, next.Purged = c.Restored, c.Contacted, c.Expires, c.Purged
 		switch {
+		case next.State != directory.Deleted && c.Expired(r.now()):
+			return change{}, ErrExpired
 		case next.State != directory.Deleted:
 			if next.Deleted = (time.Time{}); c.State == directory.Deleted {
 				next.Restored = r.now()
@@ -197,8 +223,35 @@ func (r *Registry) UpdateCluster(ctx context.Context, by Actor, clusterID string
 	})
 }
 
-// ErrNotDeleted is returned by RemoveCluster for a cluster in another state than Deleted.
-var ErrNotDeleted = errors.New("the cluster is not deleted")
+var (
+	// ErrNotDeleted is returned by PurgeCluster and RemoveCluster for a cluster in another state than Deleted.
+	ErrNotDeleted = errors.New("the cluster is not deleted")
+	// ErrPurged is returned for a change of a cluster after PurgeCluster.
+	ErrPurged = errors.New("the cluster is being purged")
+	// ErrExpired is returned for a change of a demo whose time has passed, unless the change deletes it.
+	ErrExpired = errors.New("the demo has expired: create another cluster")
+)
+
+// PurgeCluster marks a deleted cluster for RemoveCluster. It cannot be brought back any more. A repeated call changes nothing. Errors: those of Cluster and
+// Team, ErrNotDeleted, ErrDeleting, ErrConflict.
+func (r *Registry) PurgeCluster(ctx context.Context, by Actor, clusterID string) error {
+	found, err := r.Cluster(ctx, clusterID)
+	if err != nil || !found.Purged.IsZero() {
+		return err
+	}
+	return r.inTeam(ctx, by, found.Team, func(*Team) (change, error) {
+		c, err := r.Cluster(ctx, clusterID)
+		if err != nil {
+			return change{}, err
+		}
+		if c.State != directory.Deleted {
+			return change{}, fmt.Errorf("cluster %s: %w", c.subject(), ErrNotDeleted)
+		}
+		c.Purged = r.now()
+		ops, err := r.puts(c)
+		return change{action: "cluster.purge", subject: c.subject(), cmps: []clientv3.Cmp{r.unchanged(c)}, ops: ops}, err
+	})
+}
 
 // RemoveCluster removes a deleted cluster with its agent keys, in one transaction with the removal of its Spec. Errors: those of Cluster and Team,
 // ErrNotDeleted, ErrDeleting, ErrConflict.

@@ -47,6 +47,10 @@ const (
 	MaxAddresses = 10
 	// MaxAuditEntries bounds the audit entries of a team. The oldest one is deleted first.
 	MaxAuditEntries = 1000
+	// UndeleteTime is the time for which a deleted cluster keeps everything, so that it can be brought back.
+	UndeleteTime = 24 * time.Hour
+	// DemoLife is the time from the sign-up of a demo to the deletion of its cluster.
+	DemoLife = 24 * time.Hour
 	// MaxLifetime bounds the time until a session, an invitation or a token expires, and so the number of leases.
 	MaxLifetime = 366 * 24 * time.Hour
 

@@ -177,7 +177,7 @@ func examples() []record {
 		&Team{Head: h, ID: two, Name: "Data", Created: start, SignedUp: true, Deleting: true, Audited: 7},
 		&Member{Head: h, Team: two, Account: one, Role: Admin, Created: start},
 		&Invitation{Head: h, Team: two, SHA256: sum, Email: "bob@example.com", Role: ReadOnly, Created: start, Expires: later},
-		&Cluster{Head: h, ID: one, Team: two, Name: "orders", State: directory.Deleted, Created: start, Deleted: later, Restored: start, Contacted: later},
+		&Cluster{Head: h, ID: one, Team: two, Name: "orders", State: directory.Deleted, Created: start, Deleted: later, Restored: start, Contacted: later, Expires: later, Purged: later},
 		&AgentKey{Head: h, Team: two, Cluster: one, SHA256: sum, Shown: "fsk_AAAAAAAA", Name: "zone a", Created: start, Used: later},
 		&Token{Head: h, Team: two, Account: one, SHA256: sum, Role: Ordinary, Name: "ci", Created: start, Expires: later, Used: later},
 		&Entry{Head: h, Team: two, Number: entryNumber(7), Actor: one, Address: "192.0.2.1", Action: "member.add", Subject: one, Time: start},
@@ -402,4 +402,26 @@ func TestRegistry_ForeignIDs(t *testing.T) {
 	_, err := f.Session(ctx, hash("none"))
 	require.ErrorIs(t, err, ErrNotFound)
 	require.Equal(t, fmt.Sprintf("limit of %d x reached", 3), (&BoundError{Bound: "x", Limit: 3}).Error())
+}
+
+// TestChangePassword: a change compares the former hash, and ends the other sessions in its transaction.
+func TestChangePassword(t *testing.T) {
+	f := open(t)
+	ctx := t.Context()
+	a, err := f.CreateAccount(ctx, NewAccount{Email: "ada@example.com", Name: "ada", PasswordHash: "one"})
+	require.NoError(t, err)
+	for _, secret := range []string{"kept", "ended"} {
+		_, err := f.StartSession(ctx, a.ID, hash(secret), "192.0.2.1", start.Add(time.Hour))
+		require.NoError(t, err)
+	}
+	require.ErrorIs(t, f.ChangePassword(ctx, a.ID, "other", "two", hash("kept")), ErrConflict)
+	require.Equal(t, 1, f.race(t, 2, is(ErrConflict), func(r *Registry, _ int) error { return r.ChangePassword(ctx, a.ID, "one", "two", hash("kept")) }))
+	_, err = f.Session(ctx, hash("kept"))
+	require.NoError(t, err)
+	_, err = f.Session(ctx, hash("ended"))
+	require.ErrorIs(t, err, ErrNotFound)
+	a, err = f.Account(ctx, a.ID)
+	require.NoError(t, err)
+	require.Equal(t, "two", a.PasswordHash)
+	require.Len(t, a.Sessions, 1)
 }

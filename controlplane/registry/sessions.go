@@ -94,10 +94,30 @@ func (r *Registry) EndSessions(ctx context.Context, accountID string) error {
 	return r.endSessions(ctx, accountID, func(OpenSession) bool { return true })
 }
 
+// ChangePassword replaces the password hash of an account, and ends all sessions but that of a secret. former is the hash against which the caller has
+// checked the former password. Errors: those of Account, ErrConflict if the hash is another one, ErrInvalid.
+func (r *Registry) ChangePassword(ctx context.Context, accountID, former, next string, keep accesskey.Hash) error {
+	return r.changeSessions(ctx, accountID, func(o OpenSession) bool { return o.SHA256 != keep.Digits() }, func(a *Account) error {
+		if a.PasswordHash != former {
+			return ErrConflict
+		}
+		a.PasswordHash = next
+		return nil
+	})
+}
+
 func (r *Registry) endSessions(ctx context.Context, accountID string, ends func(OpenSession) bool) error {
+	return r.changeSessions(ctx, accountID, ends, func(*Account) error { return nil })
+}
+
+// changeSessions ends sessions of an account and changes the account, in one transaction.
+func (r *Registry) changeSessions(ctx context.Context, accountID string, ends func(OpenSession) bool, change func(*Account) error) error {
 	return retry(func() (bool, error) {
 		a, err := r.Account(ctx, accountID)
 		if err != nil {
+			return false, err
+		}
+		if err := change(a); err != nil {
 			return false, err
 		}
 		var ops []clientv3.Op

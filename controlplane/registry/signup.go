@@ -22,6 +22,7 @@ type NewSignUp struct {
 	KeyName   string
 	KeyShown  string // first characters of the agent key
 	Key       accesskey.Hash
+	Demo      bool // the cluster expires after DemoLife
 }
 
 // SignUp stores an account, its team, a cluster and an agent key in one transaction, so that no part exists without the others. After an error of
@@ -41,6 +42,9 @@ func (r *Registry) SignUp(ctx context.Context, n NewSignUp) (*Account, error) {
 		a.Addresses = []Familiar{{Address: n.Address}}
 	}
 	c := &Cluster{ID: n.ClusterID, Team: t.ID, Name: n.Cluster, State: directory.Active, Created: now}
+	if n.Demo {
+		c.Expires = now.Add(DemoLife)
+	}
 	k := &AgentKey{Team: t.ID, Cluster: c.ID, SHA256: n.Key.Digits(), Shown: n.KeyShown, Name: n.KeyName, Created: now}
 	var audits []clientv3.Op
 	for _, made := range []change{

@@ -27,7 +27,7 @@ const (
 
 // TestTenants_Churn makes, suspends, resumes and deletes 100 virtual clusters at random beside two stable ones, which see no error. Afterwards,
 // replicas have no metric of the deleted virtual clusters, one goroutine for each Spec, and the keys in etcd that allow an undeletion. After the
-// Specs are removed, these goroutines end too. FRESHET_TENANTS_SEED is the seed.
+// virtual clusters are purged, these goroutines end too, and etcd has no key of them. FRESHET_TENANTS_SEED is the seed.
 func TestTenants_Churn(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	if set := os.Getenv("FRESHET_TENANTS_SEED"); set != "" {
@@ -65,10 +65,20 @@ func TestTenants_Churn(t *testing.T) {
 	p.requireNoMetrics(t, all)
 	p.requireKeys(t, all)
 	for _, v := range all { // an operator purges the deleted virtual clusters
-		_, err := p.etcd.Delete(t.Context(), p.directory.SpecKey(v.id))
+		_, revision, err := p.directory.Get(t.Context(), v.id)
 		require.NoError(t, err)
+		removal := p.directory.Removal(v.id, v.name, revision)
+		done, err := p.etcd.Txn(t.Context()).If(removal.Cmps...).Then(removal.Ops...).Commit()
+		require.NoError(t, err)
+		require.True(t, done.Succeeded, v.name)
 	}
 	p.awaitGoroutines(t, before, 0)
+	for key := range p.etcdKeys(t) {
+		for _, v := range all {
+			require.NotContains(t, key, v.id)
+			require.NotContains(t, key+"/", "/"+v.name+"/")
+		}
+	}
 	for _, q := range stable {
 		q.end()
 		q.mark("afterwards")

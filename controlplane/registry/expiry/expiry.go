@@ -1,7 +1,9 @@
-// Package expiry removes the remains of an open sign-up: clusters that no agent ever called, and accounts without a login.
+// Package expiry deletes clusters that have expired, purges deleted clusters, and removes accounts without a login.
 //
-// It touches only clusters of teams of a sign-up whose owners are all unverified, and unverified accounts (registry.Account.Unverified). A cluster that an agent has
-// called once never expires, and neither does its team.
+// A demo expires at its time, and a cluster that no agent ever called after ClusterLife. The latter and the accounts are only those of an open sign-up: clusters of
+// teams whose owners are all unverified, and unverified accounts (registry.Account.Unverified). A cluster of another kind never expires, and neither does its team.
+//
+// A deleted cluster of any team is purged registry.UndeleteTime later, or at once if its user says so: its snapshots, and then everything that etcd has of it.
 //
 // Every replica with the HTTP API for tenants sweeps. Each step compares the revisions of what it read, so replicas that sweep at once do no harm.
 package expiry
@@ -9,6 +11,8 @@ package expiry
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -17,19 +21,24 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/controlplane/registry"
+	"github.com/freshet-io/freshet/metadata/snapshot"
+	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/marker"
 )
 
 const (
 	// ClusterLife is the time from the creation of a cluster to its deletion if no agent calls.
 	ClusterLife = 7 * 24 * time.Hour
-	// UndeleteTime is the time from the deletion of such a cluster to its removal.
-	UndeleteTime = 24 * time.Hour
 	// AccountLife is the time from the last login to the removal of an account.
 	AccountLife = 30 * 24 * time.Hour
 
 	// sweepPause is the pause between two sweeps. After a sweep that failed, it begins at retryPause.
 	sweepPause = time.Hour
 	retryPause = time.Minute
+	// purgePause is the time from Wake to the purge. While a purge fails, it grows to sweepPause.
+	purgePause = 5 * time.Second
+	// settleTime is the time from a deletion to the purge in which all replicas read the deletion, so that none takes the cluster over meanwhile.
+	settleTime = 5 * time.Second
 	// itemPause is the pause after each change, so that a sweep leaves etcd to others.
 	itemPause = 100 * time.Millisecond
 	// itemTimeout bounds the time of one item.
@@ -40,7 +49,9 @@ const (
 type Config struct {
 	Registry   *registry.Registry
 	Directory  directory.Directory
-	Now        func() time.Time // default time.Now
+	Bucket     objstore.Bucket               // of the snapshots
+	Snapshots  func(clusterID string) string // prefix of a cluster's snapshots in Bucket
+	Now        func() time.Time              // default time.Now
 	Log        *zap.Logger
 	Registerer prometheus.Registerer // nil means no metrics
 }
@@ -49,6 +60,7 @@ type Config struct {
 type Sweeper struct {
 	cfg     Config
 	metrics metrics
+	wake    chan struct{}
 }
 
 // New returns a Sweeper.
@@ -56,7 +68,15 @@ func New(cfg Config) *Sweeper {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Sweeper{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
+	return &Sweeper{cfg: cfg, metrics: newMetrics(cfg.Registerer), wake: make(chan struct{}, 1)}
+}
+
+// Wake has Run purge the clusters of registry.PurgeCluster soon.
+func (s *Sweeper) Wake() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // Run knows already
+	}
 }
 
 // by is the actor of audit entries.
@@ -64,25 +84,54 @@ var by = registry.Actor{Name: "expiry"}
 
 // Run sweeps until ctx ends. The first sweep begins within sweepPause, at a random time, so that replicas take turns.
 func (s *Sweeper) Run(ctx context.Context) error {
-	pause, retry := rand.N(sweepPause), retryPause
-	for s.wait(ctx, pause) {
-		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
-			s.cfg.Log.Warn("expired clusters and accounts were not removed, another sweep follows", zap.Duration("after", retry), zap.Error(err))
-			pause, retry = retry, min(2*retry, sweepPause)
-			continue
+	sweeps := round{run: s.Sweep, first: retryPause, due: time.After(rand.N(sweepPause))}
+	purges := round{run: s.Purge, first: purgePause}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.wake:
+			if purges.due == nil {
+				purges.due = time.After(purgePause)
+			}
+		case <-purges.due:
+			purges.turn(ctx, s.cfg.Log)
+		case <-sweeps.due:
+			if sweeps.turn(ctx, s.cfg.Log); sweeps.due == nil {
+				sweeps.due = time.After(sweepPause)
+			}
 		}
-		pause, retry = sweepPause, retryPause
 	}
-	return nil
 }
 
-func (s *Sweeper) wait(ctx context.Context, pause time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(pause):
-		return true
+// round is a kind of sweeps. One that fails is due again, after pauses from first to sweepPause.
+type round struct {
+	run          func(context.Context) error
+	first, retry time.Duration
+	due          <-chan time.Time // nil after a success
+}
+
+func (r *round) turn(ctx context.Context, log *zap.Logger) {
+	err := r.run(ctx)
+	if r.due = nil; err == nil || ctx.Err() != nil {
+		r.retry = 0
+		return
 	}
+	r.retry = min(max(2*r.retry, r.first), sweepPause)
+	r.due = time.After(r.retry)
+	log.Warn("clusters and accounts were not removed, another sweep follows", zap.Duration("after", r.retry), zap.Error(err))
+}
+
+// Purge purges the clusters of registry.PurgeCluster. Errors as of Sweep.
+func (s *Sweeper) Purge(ctx context.Context) error {
+	purges := s.newTurn(ctx, "purge")
+	err := s.cfg.Registry.EachCluster(ctx, func(c *registry.Cluster, err error) {
+		if err == nil && !c.Purged.IsZero() { // the sweep reports records that cannot be read
+			purges.item(nil, func(ctx context.Context) (step, error) { return s.deleted(ctx, c) })
+		}
+	})
+	purges.end(err)
+	return errors.Join(err, purges.fault)
 }
 
 // Sweep looks at all clusters, accounts and teams once. An item that fails does not keep the others, and stays in the backlog until the next sweep. Sweep returns
@@ -138,7 +187,10 @@ func (t *turn) item(unreadable error, sweep func(context.Context) (step, error))
 		}
 	case done != "":
 		t.metrics.steps.WithLabelValues(string(done)).Inc()
-		t.wait(t.ctx, itemPause)
+		select {
+		case <-t.ctx.Done():
+		case <-time.After(itemPause):
+		}
 	}
 }
 
@@ -167,23 +219,33 @@ func (s *Sweeper) team(ctx context.Context, t *registry.Team) (step, error) {
 	return teamRemoved, s.cfg.Registry.DeleteTeam(ctx, by, t.ID)
 }
 
-// cluster deletes a cluster that has expired, and removes it UndeleteTime later.
+// cluster deletes a cluster that has expired, and purges one that is deleted.
 func (s *Sweeper) cluster(ctx context.Context, c *registry.Cluster) (step, error) {
 	now := s.cfg.Now()
 	since := c.Created
 	if c.Restored.After(since) {
 		since = c.Restored
 	}
-	expired := c.State == directory.Active && now.Sub(since) >= ClusterLife
-	if !c.Contacted.IsZero() || !expired && c.State != directory.Deleted {
+	switch {
+	case c.State == directory.Deleted:
+		return s.deleted(ctx, c)
+	case c.Expired(now):
+		return s.delete(ctx, c, "demo has expired")
+	case !c.Contacted.IsZero() || now.Sub(since) < ClusterLife:
 		return "", nil
 	}
 	if unverified, err := s.cfg.Registry.Unverified(ctx, c.Team); err != nil || !unverified {
 		return "", err
 	}
-	if expired {
-		return s.delete(ctx, c)
-	}
+	return s.delete(ctx, c, "virtual cluster has expired without a call of an agent")
+}
+
+// errServed is returned for a deleted cluster that a replica serves, or may take over, because it has not read the deletion yet.
+var errServed = errors.New("a deleted virtual cluster is not left by all replicas yet")
+
+// deleted purges a deleted cluster at its time. The record goes last, together with all else in etcd, so a purge that ends early is made again.
+func (s *Sweeper) deleted(ctx context.Context, c *registry.Cluster) (step, error) {
+	now := s.cfg.Now()
 	spec, revision, err := s.cfg.Directory.Get(ctx, c.ID)
 	if err != nil {
 		return "", err
@@ -192,18 +254,52 @@ func (s *Sweeper) cluster(ctx context.Context, c *registry.Cluster) (step, error
 	if spec != nil {
 		name = spec.Name
 	}
-	switch {
-	case spec != nil && spec.State != directory.Deleted: // a deletion ended before its Spec
+	if spec != nil && spec.State != directory.Deleted { // a deletion ended before its Spec
 		spec.State = directory.Deleted
-		return clusterDeleted, s.cfg.Directory.Update(ctx, spec, revision)
-	case now.Sub(c.Deleted) < UndeleteTime:
+		if err := s.cfg.Directory.Update(ctx, spec, revision); err != nil || c.Purged.IsZero() {
+			return clusterDeleted, err
+		}
+		return clusterDeleted, errServed
+	}
+	if now.Before(c.PurgeTime()) {
 		return "", nil
 	}
-	return clusterRemoved, s.cfg.Registry.RemoveCluster(ctx, by, c.ID, s.cfg.Directory.Removal(c.ID, name, revision))
+	owned, err := s.cfg.Directory.Owned(ctx, c.ID)
+	if err == nil && (owned || now.Sub(c.Deleted) < settleTime) {
+		err = fmt.Errorf("%w: %s", errServed, c.ID)
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := s.deleteObjects(ctx, c.ID, name); err != nil {
+		return "", err
+	}
+	if err := s.cfg.Registry.RemoveCluster(ctx, by, c.ID, s.cfg.Directory.Removal(c.ID, name, revision)); err != nil {
+		return "", err
+	}
+	s.cfg.Log.Info("deleted virtual cluster was purged", zap.String("cluster_id", c.ID), zap.String("team", c.Team))
+	return clusterRemoved, nil
+}
+
+// deleteObjects deletes the snapshots of a cluster, and its marker.
+func (s *Sweeper) deleteObjects(ctx context.Context, clusterID, name string) error {
+	if _, err := snapshot.DeleteOlder(ctx, s.cfg.Bucket, s.cfg.Snapshots(clusterID), math.MaxUint64); err != nil {
+		return err
+	}
+	m, err := marker.Read(ctx, s.cfg.Bucket, name)
+	switch {
+	case errors.Is(err, objstore.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case m.ClusterID != clusterID: // of another cluster that took the name
+		return nil
+	}
+	return s.cfg.Bucket.Delete(ctx, []string{marker.Key(name)})
 }
 
 // delete marks the record of a cluster as deleted, and then its Spec. The Spec is read first, so a user's later change of it stays.
-func (s *Sweeper) delete(ctx context.Context, c *registry.Cluster) (step, error) {
+func (s *Sweeper) delete(ctx context.Context, c *registry.Cluster, reason string) (step, error) {
 	spec, revision, err := s.cfg.Directory.Get(ctx, c.ID)
 	if err != nil {
 		return "", err
@@ -218,7 +314,7 @@ func (s *Sweeper) delete(ctx context.Context, c *registry.Cluster) (step, error)
 	if err != nil {
 		return "", err
 	}
-	s.cfg.Log.Info("virtual cluster has expired without a call of an agent", zap.String("cluster_id", c.ID), zap.String("team", c.Team))
+	s.cfg.Log.Info("virtual cluster was deleted", zap.String("reason", reason), zap.String("cluster_id", c.ID), zap.String("team", c.Team))
 	if spec == nil {
 		return clusterDeleted, nil
 	}

@@ -1,6 +1,8 @@
 package expiry
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +19,9 @@ import (
 	"github.com/freshet-io/freshet/internal/accesskey"
 	"github.com/freshet-io/freshet/internal/etcdserver"
 	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/marker"
+	"github.com/freshet-io/freshet/objstore/mem"
 )
 
 var start = time.Date(2026, 11, 28, 6, 30, 0, 0, time.UTC)
@@ -25,31 +30,47 @@ var start = time.Date(2026, 11, 28, 6, 30, 0, 0, time.UTC)
 type fixture struct {
 	reg      *registry.Registry
 	dir      directory.Directory
+	bucket   *mem.Bucket
 	sweepers [2]*Sweeper
 	clock    time.Time
 }
+
+func snapshots(clusterID string) string { return clusterID + "/snapshots/" }
 
 func open(t *testing.T) *fixture {
 	t.Helper()
 	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(etcd.Close)
-	f := &fixture{clock: start, dir: directory.Directory{Client: etcd.Client(), Prefix: "/p"}}
+	f := &fixture{clock: start, bucket: mem.New(), dir: directory.Directory{Client: etcd.Client(), Prefix: "/p"}}
 	now := func() time.Time { return f.clock }
 	f.reg = registry.New(registry.Config{Client: etcd.Client(), Prefix: "/p", Now: now})
 	for i := range f.sweepers {
-		f.sweepers[i] = New(Config{Registry: f.reg, Directory: f.dir, Now: now, Log: zap.NewNop(), Registerer: prometheus.NewRegistry()})
+		f.sweepers[i] = New(Config{
+			Registry: f.reg, Directory: f.dir, Bucket: f.bucket, Snapshots: snapshots, Now: now, Log: zap.NewNop(), Registerer: prometheus.NewRegistry(),
+		})
 	}
 	return f
+}
+
+func (f *fixture) signUpDemo(t *testing.T, name string) (clusterID string) {
+	t.Helper()
+	_, clusterID = f.signUpAs(t, name, true)
+	return clusterID
 }
 
 // signUp signs an account up, with the Spec of its cluster.
 func (f *fixture) signUp(t *testing.T, name string) (a *registry.Account, clusterID string) {
 	t.Helper()
+	return f.signUpAs(t, name, false)
+}
+
+func (f *fixture) signUpAs(t *testing.T, name string, demo bool) (a *registry.Account, clusterID string) {
+	t.Helper()
 	clusterID = id.NewCluster()
 	a, err := f.reg.SignUp(t.Context(), registry.NewSignUp{
 		NewAccount: registry.NewAccount{Email: name + "@example.com", Name: name, PasswordHash: "$argon2id$"}, Address: "192.0.2.1",
-		Team: name, ClusterID: clusterID, Cluster: "main", KeyName: "sign-up", KeyShown: "fsk_AAAAAAAA", Key: accesskey.HashOf(name),
+		Team: name, ClusterID: clusterID, Cluster: "main", KeyName: "sign-up", KeyShown: "fsk_AAAAAAAA", Key: accesskey.HashOf(name), Demo: demo,
 	})
 	require.NoError(t, err)
 	f.writeSpec(t, clusterID)
@@ -64,6 +85,32 @@ func (f *fixture) writeSpec(t *testing.T, clusterID string) {
 	require.NoError(t, err)
 	_, err = f.dir.Client.Put(t.Context(), "/p/"+clusterID+"/log/0000000000000001", "entry")
 	require.NoError(t, err)
+	require.NoError(t, f.bucket.Put(t.Context(), snapshots(clusterID)+"0000000000000001-00000001/manifest", objstore.NewBody([]byte("snapshot"))))
+	_, err = marker.Create(t.Context(), f.bucket, clusterID, marker.Marker{ClusterID: clusterID})
+	require.NoError(t, err)
+}
+
+// objects returns the number of objects of a cluster.
+func (f *fixture) objects(t *testing.T, clusterID string) (n int) {
+	t.Helper()
+	infos, err := f.bucket.List(t.Context(), "", "", objstore.MaxKeys)
+	require.NoError(t, err)
+	for _, info := range infos {
+		if strings.Contains(info.Key, clusterID) {
+			n++
+		}
+	}
+	return n
+}
+
+// set changes the state of a cluster's record and Spec.
+func (f *fixture) set(t *testing.T, clusterID string, state directory.State) {
+	t.Helper()
+	require.NoError(t, f.reg.UpdateCluster(t.Context(), by, clusterID, func(c *registry.Cluster) error { c.State = state; return nil }))
+	spec, revision, err := f.dir.Get(t.Context(), clusterID)
+	require.NoError(t, err)
+	spec.State = state
+	require.NoError(t, f.dir.Update(t.Context(), spec, revision))
 }
 
 func (f *fixture) sweep(t *testing.T) {
@@ -107,7 +154,7 @@ func (f *fixture) keys(t *testing.T, part string) (keys []string) {
 	return keys
 }
 
-// TestSweep_Cluster: a cluster without a call of an agent is deleted after ClusterLife, can be brought back for UndeleteTime, and then leaves nothing in etcd.
+// TestSweep_Cluster: a cluster without a call of an agent is deleted after ClusterLife, can be brought back for registry.UndeleteTime, and then leaves nothing in etcd.
 func TestSweep_Cluster(t *testing.T) {
 	f := open(t)
 	_, clusterID := f.signUp(t, "ada")
@@ -118,11 +165,7 @@ func TestSweep_Cluster(t *testing.T) {
 	f.sweep(t)
 	f.requireStates(t, clusterID, directory.Deleted, directory.Deleted)
 
-	require.NoError(t, f.reg.UpdateCluster(t.Context(), by, clusterID, func(c *registry.Cluster) error { c.State = directory.Active; return nil }))
-	spec, revision, err := f.dir.Get(t.Context(), clusterID)
-	require.NoError(t, err)
-	spec.State = directory.Active
-	require.NoError(t, f.dir.Update(t.Context(), spec, revision))
+	f.set(t, clusterID, directory.Active)
 	f.clock = f.clock.Add(ClusterLife - time.Millisecond)
 	f.sweep(t)
 	f.requireStates(t, clusterID, directory.Active, directory.Active)
@@ -130,12 +173,14 @@ func TestSweep_Cluster(t *testing.T) {
 	f.clock = f.clock.Add(time.Millisecond)
 	f.sweep(t)
 	f.requireStates(t, clusterID, directory.Deleted, directory.Deleted)
-	f.clock = f.clock.Add(UndeleteTime - time.Millisecond)
+	f.clock = f.clock.Add(registry.UndeleteTime - time.Millisecond)
 	f.sweep(t)
 	f.requireStates(t, clusterID, directory.Deleted, directory.Deleted)
+	require.Positive(t, f.objects(t, clusterID))
 	f.clock = f.clock.Add(time.Millisecond)
 	f.sweep(t)
 	f.requireStates(t, clusterID, "", "")
+	require.Zero(t, f.objects(t, clusterID))
 	for _, key := range f.keys(t, clusterID) {
 		require.Contains(t, key, "/audit/")
 	}
@@ -165,13 +210,165 @@ func TestSweep_ClusterStays(t *testing.T) {
 		f.requireStates(t, clusterID, directory.Active, directory.Active)
 	}
 	f.requireStates(t, byHand, "", directory.Active)
-	_, suspended := f.signUp(t, "suspended")
-	require.NoError(t, f.reg.UpdateCluster(ctx, by, suspended, func(c *registry.Cluster) error { c.State = directory.Suspended; return nil }))
-	require.NoError(t, f.reg.UpdateCluster(ctx, by, called, func(c *registry.Cluster) error { c.State = directory.Deleted; return nil }))
+	f.set(t, called, directory.Suspended)
 	f.clock = f.clock.Add(10 * AccountLife)
 	f.sweep(t)
-	f.requireStates(t, suspended, directory.Suspended, directory.Active)
-	f.requireStates(t, called, directory.Deleted, directory.Active)
+	f.requireStates(t, called, directory.Suspended, directory.Suspended)
+}
+
+// TestSweep_Deleted: a cluster that its user deletes of any team is purged, whether or not an agent has called. A suspended one that no agent
+// ever called expires.
+func TestSweep_Deleted(t *testing.T) {
+	f := open(t)
+	_, called := f.signUp(t, "called")
+	require.NoError(t, f.reg.ClusterContacted(t.Context(), called))
+	verified, ofVerified := f.signUp(t, "verified")
+	require.NoError(t, f.reg.UpdateAccount(t.Context(), verified.ID, func(a *registry.Account) error { a.Verified = start; return nil }))
+	_, suspended := f.signUp(t, "suspended")
+	f.set(t, suspended, directory.Suspended)
+	f.set(t, called, directory.Deleted)
+	f.set(t, ofVerified, directory.Deleted)
+	f.clock = f.clock.Add(registry.UndeleteTime)
+	f.sweep(t)
+	f.requireStates(t, called, "", "")
+	f.requireStates(t, ofVerified, "", "")
+	f.clock = f.clock.Add(ClusterLife)
+	f.sweep(t)
+	f.requireStates(t, suspended, directory.Deleted, directory.Deleted)
+}
+
+// TestSweep_Demo: a demo is deleted at its time, even if an agent has called or it is suspended, cannot be brought back, and is purged.
+func TestSweep_Demo(t *testing.T) {
+	f := open(t)
+	ada, bob := f.signUpDemo(t, "ada"), f.signUpDemo(t, "bob")
+	require.NoError(t, f.reg.ClusterContacted(t.Context(), ada))
+	f.set(t, bob, directory.Suspended)
+	f.clock = f.clock.Add(registry.DemoLife - time.Millisecond)
+	f.sweep(t)
+	f.requireStates(t, ada, directory.Active, directory.Active)
+	f.clock = f.clock.Add(time.Millisecond)
+	f.sweep(t)
+	for _, clusterID := range []string{ada, bob} {
+		f.requireStates(t, clusterID, directory.Deleted, directory.Deleted)
+		err := f.reg.UpdateCluster(t.Context(), by, clusterID, func(c *registry.Cluster) error { c.State = directory.Active; return nil })
+		require.ErrorIs(t, err, registry.ErrExpired)
+	}
+	f.clock = f.clock.Add(registry.UndeleteTime)
+	f.sweep(t)
+	f.requireStates(t, ada, "", "")
+}
+
+// TestPurge: a purge waits for all replicas to leave, removes everything, and leaves other deleted clusters alone.
+func TestPurge(t *testing.T) {
+	f := open(t)
+	ctx, s := t.Context(), f.sweepers[0]
+	_, clusterID := f.signUp(t, "ada")
+	_, other := f.signUp(t, "bob")
+	require.ErrorIs(t, f.reg.PurgeCluster(ctx, by, clusterID), registry.ErrNotDeleted)
+	f.set(t, other, directory.Deleted)
+	f.set(t, clusterID, directory.Deleted)
+	for range 2 {
+		require.NoError(t, f.reg.PurgeCluster(ctx, by, clusterID))
+	}
+	require.ErrorIs(t, f.reg.UpdateCluster(ctx, by, clusterID, func(c *registry.Cluster) error { c.State = directory.Active; return nil }), registry.ErrPurged)
+	require.ErrorIs(t, s.Purge(ctx), errServed, "just deleted")
+	require.InDelta(t, 1, testutil.ToFloat64(s.metrics.backlog.WithLabelValues("purge")), 0)
+	f.clock = f.clock.Add(settleTime)
+	owner := "/p/+owners/" + clusterID
+	_, err := f.dir.Client.Put(ctx, owner, "{}")
+	require.NoError(t, err)
+	require.ErrorIs(t, s.Purge(ctx), errServed)
+	require.ErrorIs(t, f.reg.RemoveCluster(ctx, by, clusterID, f.removal(t, clusterID)), registry.ErrConflict, "the transaction looks too")
+	f.requireStates(t, clusterID, directory.Deleted, directory.Deleted)
+	require.Positive(t, f.objects(t, clusterID))
+	_, err = f.dir.Client.Delete(ctx, owner)
+	require.NoError(t, err)
+	require.NoError(t, s.Purge(ctx))
+	require.InDelta(t, 0, testutil.ToFloat64(s.metrics.backlog.WithLabelValues("purge")), 0)
+	require.Zero(t, f.objects(t, clusterID))
+	for _, key := range f.keys(t, clusterID) {
+		require.Contains(t, key, "/audit/")
+	}
+	f.requireStates(t, other, directory.Deleted, directory.Deleted)
+	require.NoError(t, s.Purge(ctx))
+}
+
+func (f *fixture) removal(t *testing.T, clusterID string) directory.Removal {
+	t.Helper()
+	_, revision, err := f.dir.Get(t.Context(), clusterID)
+	require.NoError(t, err)
+	return f.dir.Removal(clusterID, clusterID, revision)
+}
+
+// TestPurge_Interrupted: a purge whose snapshots cannot be deleted keeps the record, does not keep others, and is completed later.
+func TestPurge_Interrupted(t *testing.T) {
+	f := open(t)
+	_, clusterID := f.signUp(t, "ada")
+	_, other := f.signUp(t, "bob")
+	for _, c := range []string{clusterID, other} {
+		f.set(t, c, directory.Deleted)
+		require.NoError(t, f.reg.PurgeCluster(t.Context(), by, c))
+	}
+	f.clock = f.clock.Add(settleTime)
+	f.sweepers[1].cfg.Bucket = stuck{f.bucket, snapshots(clusterID)}
+	require.ErrorContains(t, f.sweepers[1].Purge(t.Context()), "stuck")
+	f.requireStates(t, clusterID, directory.Deleted, directory.Deleted)
+	f.requireStates(t, other, "", "")
+	f.sweep(t)
+	f.requireStates(t, clusterID, "", "")
+	require.Zero(t, f.objects(t, clusterID))
+}
+
+// stuck is a bucket that does not list a prefix.
+type stuck struct {
+	*mem.Bucket
+	prefix string
+}
+
+func (s stuck) List(ctx context.Context, prefix, after string, limit int) ([]objstore.Info, error) {
+	if prefix == s.prefix {
+		return nil, errors.New("stuck")
+	}
+	return s.Bucket.List(ctx, prefix, after, limit)
+}
+
+// TestRun_Wake: Run purges soon after Wake, and tries again after a failure.
+func TestRun_Wake(t *testing.T) {
+	f := open(t)
+	_, clusterID := f.signUp(t, "ada")
+	f.set(t, clusterID, directory.Deleted)
+	require.NoError(t, f.reg.PurgeCluster(t.Context(), by, clusterID))
+	f.clock = f.clock.Add(settleTime)
+	runs := make(chan error, 3)
+	r := round{first: time.Millisecond, run: func(context.Context) error {
+		err := errServed
+		if len(runs) == 2 {
+			err = nil
+		}
+		runs <- err
+		return err
+	}}
+	r.turn(t.Context(), zap.NewNop())
+	require.Equal(t, time.Millisecond, r.retry)
+	<-r.due
+	r.turn(t.Context(), zap.NewNop())
+	require.Equal(t, 2*time.Millisecond, r.retry)
+	<-r.due
+	r.turn(t.Context(), zap.NewNop())
+	require.Nil(t, r.due)
+
+	s := f.sweepers[0]
+	s.Wake()
+	s.Wake()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	require.Eventually(t, func() bool {
+		_, err := f.reg.Cluster(t.Context(), clusterID)
+		return errors.Is(err, registry.ErrNotFound)
+	}, 20*time.Second, 20*time.Millisecond)
+	cancel()
+	require.NoError(t, <-ended)
 }
 
 // TestSweep_Interrupted: a deletion that ended before the Spec is completed, and so is the deletion of a team.
@@ -233,7 +430,7 @@ func TestSweep_Isolates(t *testing.T) {
 	f.requireStates(t, fine, directory.Deleted, directory.Deleted)
 	require.InDelta(t, 2, testutil.ToFloat64(s.metrics.backlog.WithLabelValues("cluster")), 0)
 	require.InDelta(t, 2, testutil.ToFloat64(s.metrics.backlog.WithLabelValues("account")), 0)
-	f.clock = f.clock.Add(UndeleteTime)
+	f.clock = f.clock.Add(registry.UndeleteTime)
 	require.Error(t, s.Sweep(ctx))
 	f.requireStates(t, fine, "", "")
 	_, err = f.dir.Client.Delete(ctx, "/p/+registry/accounts/AAAAAAAAAAAAAAAAAAAAAA")

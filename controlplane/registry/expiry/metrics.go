@@ -27,10 +27,10 @@ func newMetrics(r prometheus.Registerer) metrics {
 	r = cmp.Or[prometheus.Registerer](r, prometheus.NewRegistry())
 	m := metrics{
 		steps: promreg.Register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "freshet_expiry_steps_total", Help: "Steps of the expiry of virtual clusters without agents and of abandoned accounts, by step.",
+			Name: "freshet_expiry_steps_total", Help: "Steps of the expiry of virtual clusters and abandoned accounts, and of the purge of deleted virtual clusters, by step.",
 		}, []string{"step"})),
 		backlog: promreg.Register(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "freshet_expiry_backlog", Help: "Virtual clusters, accounts and teams that the last sweep could not read or remove, by kind.",
+			Name: "freshet_expiry_backlog", Help: "Virtual clusters, accounts, teams and requested purges that the last sweep could not read or complete, by kind.",
 		}, []string{"kind"})),
 	}
 	for _, s := range []step{clusterDeleted, clusterRemoved, accountRemoved, teamRemoved} {

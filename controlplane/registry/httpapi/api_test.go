@@ -272,7 +272,10 @@ func TestClusters(t *testing.T) {
 
 	require.Equal(t, "events", f.as(t, registry.Ordinary, http.MethodPatch, path, `{"name":"events"}`, http.StatusOK).body(t)["name"])
 	for range 2 { // a repeated request succeeds
-		f.as(t, registry.Admin, http.MethodDelete, path, "", http.StatusNoContent)
+		a := f.as(t, registry.Admin, http.MethodDelete, path, "", http.StatusOK).body(t)
+		require.Equal(t, id+"/", a["prefix"])
+		require.Equal(t, "aws s3 rm --recursive 's3://BUCKET/PREFIX/"+id+"/' && aws s3 rm 's3://BUCKET/PREFIX/clusters/"+id+"'", a["remove_objects"])
+		require.Equal(t, start.Add(registry.UndeleteTime).Format(time.RFC3339), a["purge"])
 		require.Equal(t, directory.Deleted, f.spec(t, id).State)
 	}
 	deleted := f.as(t, registry.Admin, http.MethodGet, path, "", http.StatusOK).body(t)
@@ -285,10 +288,29 @@ func TestClusters(t *testing.T) {
 	f.as(t, registry.Ordinary, http.MethodDelete, path+"/agent-keys/"+key["id"].(string), "", http.StatusNoContent)
 	require.Empty(t, f.spec(t, id).Keys)
 
-	require.NoError(t, f.reg.UpdateCluster(t.Context(), by, id, func(c *registry.Cluster) error { c.State = directory.Suspended; return nil }))
-	f.as(t, registry.Admin, http.MethodDelete, path, "", http.StatusConflict)
+	for range 2 {
+		require.Equal(t, "suspended", f.as(t, registry.Admin, http.MethodPost, path+"/suspend", "", http.StatusOK).body(t)["state"])
+		require.Equal(t, directory.Suspended, f.spec(t, id).State)
+	}
 	require.Equal(t, "suspended", f.as(t, registry.Admin, http.MethodPost, path+"/undelete", "", http.StatusOK).body(t)["state"])
-	require.Equal(t, directory.Suspended, f.spec(t, id).State)
+	for range 2 {
+		require.Equal(t, "active", f.as(t, registry.Admin, http.MethodPost, path+"/resume", "", http.StatusOK).body(t)["state"])
+		require.Equal(t, directory.Active, f.spec(t, id).State)
+	}
+	f.as(t, registry.Admin, http.MethodPost, path+"/purge", "", http.StatusConflict)
+	f.as(t, registry.Admin, http.MethodPost, path+"/suspend", "", http.StatusOK)
+	f.as(t, registry.Admin, http.MethodDelete, path, "", http.StatusOK)
+	f.as(t, registry.Admin, http.MethodPost, path+"/suspend", "", http.StatusConflict)
+	f.as(t, registry.Admin, http.MethodPost, path+"/resume", "", http.StatusConflict)
+	woken := 0
+	f.handlers[0].cfg.Purge = func() { woken++ }
+	for i := range 2 {
+		require.Equal(t, id+"/", f.as(t, registry.Admin, http.MethodPost, path+"/purge", "", http.StatusAccepted).body(t)["prefix"])
+		require.Equal(t, i+1, woken)
+	}
+	for _, change := range []string{"/undelete", "/suspend", "/resume"} {
+		f.as(t, registry.Admin, http.MethodPost, path+change, "", http.StatusConflict)
+	}
 
 	theirs := request{method: http.MethodGet, path: "/v1/teams/" + f.other.team + path}
 	require.Equal(t, http.StatusNotFound, f.do(t, theirs.bearer(f.other.token)).status, "the cluster of a team under another one")
@@ -314,7 +336,7 @@ func TestClusters_Interrupted(t *testing.T) {
 
 	require.NoError(t, f.reg.UpdateCluster(t.Context(), by, id, func(c *registry.Cluster) error { c.State = directory.Deleted; return nil }))
 	require.Equal(t, directory.Active, f.spec(t, id).State)
-	f.as(t, registry.Admin, http.MethodDelete, path, "", http.StatusNoContent)
+	f.as(t, registry.Admin, http.MethodDelete, path, "", http.StatusOK)
 	require.Equal(t, directory.Deleted, f.spec(t, id).State)
 }
 

@@ -13,13 +13,14 @@ import (
 	"github.com/freshet-io/freshet/controlplane/registry"
 	"github.com/freshet-io/freshet/internal/accesskey"
 	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/objstore/marker"
 )
 
 // maxSettles bounds the attempts of settle while other changes of the cluster come first.
 const maxSettles = 20
 
-// errSuspended is returned for a deletion of a suspended cluster: undelete would end the suspension.
-var errSuspended = errors.New("the cluster is suspended")
+// errDeleted is returned for the suspension of a deleted cluster.
+var errDeleted = errors.New("the cluster is deleted: bring it back first")
 
 // Cluster is a virtual cluster of a team.
 type Cluster struct {
@@ -27,8 +28,19 @@ type Cluster struct {
 	Name    string     `json:"name" doc:"Name of the cluster, unique in the team."`
 	State   string     `json:"state" enum:"active,suspended,deleted" doc:"State of the cluster: active, suspended or deleted."`
 	Created time.Time  `json:"created" doc:"Time of creation."`
+	Expires *time.Time `json:"expires,omitempty" doc:"Time from which a demo is deleted. Other clusters have none."`
 	Deleted *time.Time `json:"deleted,omitempty" doc:"Time of deletion, if the state is deleted."`
+	Purge   *time.Time `json:"purge,omitempty" doc:"Time from which a deleted cluster is removed for good. Until then it can be brought back, and its name is taken."`
 }
+
+// DeletedCluster is a deleted cluster with what it leaves in the bucket of its agents.
+type DeletedCluster struct {
+	Cluster
+	Prefix        string `json:"prefix" doc:"Prefix of the cluster's objects in the bucket, below the prefix of the bucket's URL. No program removes them."`
+	RemoveObjects string `json:"remove_objects" doc:"Command that removes these objects and the cluster's marker from S3. Replace BUCKET/PREFIX, and remove nothing of a cluster that you may bring back."`
+}
+
+type deletedClusterOutput struct{ Body DeletedCluster }
 
 type clusterOutput struct{ Body Cluster }
 
@@ -54,10 +66,33 @@ type renameClusterInput struct {
 
 func showCluster(c *registry.Cluster) Cluster {
 	shown := Cluster{ID: c.ID, Name: c.Name, State: string(c.State), Created: c.Created}
+	if !c.Expires.IsZero() {
+		shown.Expires = &c.Expires
+	}
 	if !c.Deleted.IsZero() {
-		shown.Deleted = &c.Deleted
+		shown.Deleted, shown.Purge = &c.Deleted, new(c.PurgeTime())
 	}
 	return shown
+}
+
+func showDeleted(c Cluster) *deletedClusterOutput {
+	const bucket = "s3://BUCKET/PREFIX/"
+	prefix := marker.Prefix(c.ID)
+	return &deletedClusterOutput{DeletedCluster{
+		Cluster: c, Prefix: prefix,
+		RemoveObjects: "aws s3 rm --recursive '" + bucket + prefix + "' && aws s3 rm '" + bucket + marker.Key(c.ID) + "'", // the ID is the name of the Spec
+	}}
+}
+
+// moves returns a change of the state of a cluster that is in one of two states. A cluster in the state to stays so.
+func moves(from, to directory.State) func(*registry.Cluster) error {
+	return func(c *registry.Cluster) error {
+		if c.State != from && c.State != to {
+			return errDeleted
+		}
+		c.State = to
+		return nil
+	}
 }
 
 func (h *Handler) routeClusters(r *router) {
@@ -91,16 +126,23 @@ func (h *Handler) routeClusters(r *router) {
 			return nil
 		})
 	})
-	handle(h, r, "delete-cluster", func(ctx context.Context, who *caller, in *ClusterInput) (*struct{}, error) {
-		_, err := h.update(ctx, who, in, func(c *registry.Cluster) error {
-			if c.State == directory.Suspended {
-				return errSuspended
-			}
+	handle(h, r, "suspend-cluster", func(ctx context.Context, who *caller, in *ClusterInput) (*clusterOutput, error) {
+		return h.update(ctx, who, in, moves(directory.Active, directory.Suspended))
+	})
+	handle(h, r, "resume-cluster", func(ctx context.Context, who *caller, in *ClusterInput) (*clusterOutput, error) {
+		return h.update(ctx, who, in, moves(directory.Suspended, directory.Active))
+	})
+	handle(h, r, "delete-cluster", func(ctx context.Context, who *caller, in *ClusterInput) (*deletedClusterOutput, error) {
+		out, err := h.update(ctx, who, in, func(c *registry.Cluster) error {
 			c.State = directory.Deleted
 			return nil
 		})
-		return nil, err
+		if err != nil {
+			return nil, err
+		}
+		return showDeleted(out.Body), nil
 	})
+	handle(h, r, "purge-cluster", h.purge)
 	handle(h, r, "undelete-cluster", func(ctx context.Context, who *caller, in *ClusterInput) (*clusterOutput, error) {
 		return h.update(ctx, who, in, func(c *registry.Cluster) error {
 			if c.State == directory.Deleted {
@@ -109,6 +151,24 @@ func (h *Handler) routeClusters(r *router) {
 			return nil
 		})
 	})
+}
+
+// purge marks a deleted cluster. The replica that answers removes it soon. If that replica ends before, the next sweep of any other one does.
+func (h *Handler) purge(ctx context.Context, who *caller, in *ClusterInput) (*deletedClusterOutput, error) {
+	c, err := h.cluster(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.cfg.Registry.PurgeCluster(ctx, who.actor(), c.ID); err != nil {
+		return nil, err
+	}
+	if c, err = h.cluster(ctx, in); err != nil {
+		return nil, err
+	}
+	if h.cfg.Purge != nil {
+		h.cfg.Purge()
+	}
+	return showDeleted(showCluster(c)), nil
 }
 
 // createCluster stores the record of a cluster and returns its ID. If the team has an active cluster of the name without a Spec, an earlier
@@ -172,7 +232,7 @@ func (h *Handler) update(ctx context.Context, who *caller, in *ClusterInput, cha
 	if !id.ValidVirtualCluster(next.Name) {
 		return nil, clusterNameFault("body.name")
 	}
-	if next.Name != c.Name || next.State != c.State {
+	if next.Name != c.Name || next.State != c.State || !c.Purged.IsZero() { // which the registry refuses
 		if err := h.cfg.Registry.UpdateCluster(ctx, who.actor(), c.ID, change); err != nil {
 			return nil, err
 		}
@@ -234,7 +294,7 @@ func (h *Handler) write(ctx context.Context, spec *directory.Spec, revision int6
 		next.Keys = append(next.Keys, directory.Key{Hash: hash, Kind: keys.Agent})
 	}
 	if spec == nil {
-		return h.cfg.Directory.Create(ctx, &next)
+		return h.cfg.Directory.Create(ctx, &next, h.cfg.Registry.Unchanged(c)) // or a removed cluster would get a Spec
 	}
 	return h.cfg.Directory.Update(ctx, &next, revision)
 }

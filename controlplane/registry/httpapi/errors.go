@@ -100,6 +100,7 @@ var answers = []struct {
 	{errAnonymous, http.StatusUnauthorized},
 	{errOperator, http.StatusUnauthorized},
 	{errPassword, http.StatusUnauthorized},
+	{errOldPassword, http.StatusForbidden},
 	{errClosed, http.StatusForbidden},
 	{errOrigin, http.StatusForbidden},
 	{errSession, http.StatusForbidden},
@@ -113,7 +114,10 @@ var answers = []struct {
 	{registry.ErrDeleting, http.StatusConflict},
 	{registry.ErrTaken, http.StatusConflict},
 	{errUnverified, http.StatusConflict},
-	{errSuspended, http.StatusConflict},
+	{errDeleted, http.StatusConflict},
+	{registry.ErrNotDeleted, http.StatusConflict},
+	{registry.ErrPurged, http.StatusConflict},
+	{registry.ErrExpired, http.StatusConflict},
 	{registry.ErrNotFound, http.StatusNotFound},
 }
 

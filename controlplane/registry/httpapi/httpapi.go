@@ -55,6 +55,8 @@ type Config struct {
 	SignUp SignUpMode
 	// ControlPlane is the host:port of a control plane for agents, which sign-up answers.
 	ControlPlane string
+	// Purge wakes the program that removes clusters marked by Registry.PurgeCluster; nil leaves them to its next sweep.
+	Purge func()
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For counts.
 	TrustedProxies []netip.Prefix
 }
@@ -84,6 +86,7 @@ func newHandler(cfg Config, rows []route) (*Handler, error) {
 	h.routeOperator(r)
 	h.routeSignUp(r)
 	h.routeSessions(r)
+	h.routePassword(r)
 	h.routeTeams(r)
 	h.routeMembers(r)
 	h.routeInvitations(r)

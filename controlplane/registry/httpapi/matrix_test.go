@@ -44,7 +44,9 @@ func (f *fixture) clear(t *testing.T) {
 	all, err := f.reg.Clusters(t.Context(), f.team)
 	require.NoError(t, err)
 	for _, c := range all.Records {
-		require.NoError(t, f.reg.UpdateCluster(t.Context(), by, c.ID, func(c *registry.Cluster) error { c.State = "deleted"; return nil }))
+		if c.Purged.IsZero() {
+			require.NoError(t, f.reg.UpdateCluster(t.Context(), by, c.ID, func(c *registry.Cluster) error { c.State = "deleted"; return nil }))
+		}
 		require.NoError(t, f.reg.RemoveCluster(t.Context(), by, c.ID, directory.Removal{}))
 	}
 }
@@ -109,6 +111,12 @@ var samples = map[string]sample{
 		f.setPassword(t, who.id)
 		return "", `{"email":"` + who.email + `","password":"` + rightPassword + `"}`
 	},
+	"change-password": func(t *testing.T, f *fixture, who *person) (string, string) {
+		t.Helper()
+		f.calm(t)
+		f.setPassword(t, who.id)
+		return "", `{"old":"` + rightPassword + `","new":"another horse"}`
+	},
 	"log-out":       rest("", ""),
 	"get-team":      rest("", ""),
 	"rename-team":   rest("", `{"name":"new name"}`),
@@ -144,8 +152,16 @@ var samples = map[string]sample{
 	},
 	"get-cluster":      onCluster("", ""),
 	"rename-cluster":   onCluster("", `{"name":"renamed"}`),
+	"suspend-cluster":  onCluster("/suspend", ""),
+	"resume-cluster":   onCluster("/resume", ""),
 	"delete-cluster":   onCluster("", ""),
 	"undelete-cluster": onCluster("/undelete", ""),
+	"purge-cluster": func(t *testing.T, f *fixture, _ *person) (string, string) {
+		t.Helper()
+		_, path := f.newCluster(t)
+		f.as(t, registry.Owner, http.MethodDelete, path, "", http.StatusOK)
+		return path + "/purge", ""
+	},
 	"list-agent-keys":  onCluster("/agent-keys", ""),
 	"create-agent-key": onCluster("/agent-keys", `{"name":"key"}`),
 	"revoke-agent-key": func(t *testing.T, f *fixture, _ *person) (string, string) {

@@ -12,6 +12,43 @@ import (
 // errPassword is returned for an unknown e-mail address or a wrong password.
 var errPassword = errors.New("the e-mail address or the password is wrong")
 
+// errOldPassword is returned for a change of the password with a wrong old one.
+var errOldPassword = errors.New("the old password is wrong")
+
+type changePasswordInput struct {
+	Body struct {
+		Old string `json:"old" minLength:"1" maxLength:"256" doc:"Password of the account."`
+		New string `json:"new" minLength:"10" maxLength:"256" doc:"Next password of the account, at least 10 characters."`
+	}
+}
+
+func (h *Handler) routePassword(r *router) {
+	handle(h, r, "change-password", h.changePassword)
+}
+
+// changePassword counts a wrong old password like a failed login, so that a stolen session cannot guess the password.
+func (h *Handler) changePassword(ctx context.Context, who *caller, in *changePasswordInput) (*struct{}, error) {
+	a, err := h.cfg.Registry.Account(ctx, who.account)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.checkPassword(ctx, who, a.Email, a, in.Body.Old); err != nil {
+		if errors.Is(err, errPassword) {
+			err = errOldPassword
+		}
+		return nil, err
+	}
+	next, err := h.passwords.Hash(in.Body.New)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.cfg.Registry.ChangePassword(ctx, a.ID, a.PasswordHash, next, who.secret); err != nil {
+		return nil, err
+	}
+	h.cfg.Logger.Info("password changed", zap.String("account", a.ID), zap.String("address", who.address))
+	return nil, nil
+}
+
 // checkPassword returns errPassword unless a password is that of an account, which is nil for an unknown e-mail address. An unknown address takes the time of a
 // known one. Errors: errPassword, registry.PausedError, password.ErrBusy.
 func (h *Handler) checkPassword(ctx context.Context, who *caller, email string, a *registry.Account, text string) error {

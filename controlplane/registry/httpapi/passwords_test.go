@@ -95,3 +95,31 @@ func TestHostAndNetwork(t *testing.T) {
 		require.Equal(t, want, [2]string{host(address), network(address)}, address)
 	}
 }
+
+// TestChangePassword: the new password logs in, and other sessions end. A wrong old one is a failed login.
+func TestChangePassword(t *testing.T) {
+	f := open(t)
+	f.signUp(t, 0, signUpBodyOf("ada@example.com", rightPassword, "data", "main"))
+	session := func(password string) string {
+		a := f.logInFrom(t, 0, "ada@example.com", password, "192.0.2.1")
+		require.Equal(t, http.StatusCreated, a.status, a.text)
+		return a.body(t)["session"].(string)
+	}
+	change := func(session, old string, status int) answer {
+		r := request{method: http.MethodPut, path: "/v1/account/password", body: `{"old":"` + old + `","new":"another horse"}`}
+		a := f.doOn(t, 1, r.cookie(session))
+		require.Equal(t, status, a.status, a.text)
+		require.NotContains(t, a.text, "horse")
+		return a
+	}
+	mine, other := session(rightPassword), session(rightPassword)
+	require.Equal(t, "the old password is wrong", change(mine, "wrong", http.StatusForbidden).body(t)["detail"])
+	change(other, rightPassword, http.StatusNoContent)
+	change(mine, "another horse", http.StatusUnauthorized)
+	require.Equal(t, http.StatusUnauthorized, f.logInFrom(t, 0, "ada@example.com", rightPassword, "192.0.2.1").status)
+	session("another horse")
+	for range registry.FreeAttempts {
+		f.do(t, request{method: http.MethodPut, path: "/v1/account/password", body: `{"old":"wrong","new":"another horse"}`}.cookie(other))
+	}
+	change(other, "another horse", http.StatusTooManyRequests)
+}

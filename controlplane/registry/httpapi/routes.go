@@ -74,7 +74,7 @@ var routes = []route{
 	},
 	{
 		"sign-up", http.MethodPost, "/v1/signup", public, http.StatusCreated, "Sign up",
-		"Creates an account with a team, a virtual cluster and an agent key, if --signup is open. If an earlier request was interrupted, or its answer was lost, the " +
+		"Creates an account with a team, a virtual cluster and an agent key, if --signup is open. The cluster of a demo is deleted after 24 h. If an earlier request was interrupted, or its answer was lost, the " +
 			"same request with the same password gets another agent key. Only this answer has the key.",
 	},
 	{
@@ -84,6 +84,10 @@ var routes = []route{
 	{
 		"log-in", http.MethodPost, "/v1/sessions", public, http.StatusCreated, "Log in",
 		"Starts a session of an account, for 14 days. An account has at most 20; a further one ends the oldest. Only this answer has the secret.",
+	},
+	{
+		"change-password", http.MethodPut, "/v1/account/password", session, http.StatusNoContent, "Change the password",
+		"Replaces the password of the account. All sessions but that of the request end. API tokens stay.",
 	},
 	{"log-out", http.MethodDelete, "/v1/sessions/current", session, http.StatusNoContent, "Log out", "Ends the session of the request."},
 	{"get-team", http.MethodGet, teamPath, readOnly, http.StatusOK, "Get a team", "Returns the team."},
@@ -123,10 +127,23 @@ var routes = []route{
 	{"get-cluster", http.MethodGet, clusterPath, readOnly, http.StatusOK, "Get a cluster", "Returns a virtual cluster."},
 	{"rename-cluster", http.MethodPatch, clusterPath, member, http.StatusOK, "Rename a cluster", "Changes the name of a virtual cluster. Its ID stays, and so do its agent keys."},
 	{
-		"delete-cluster", http.MethodDelete, clusterPath, admin, http.StatusNoContent, "Delete a cluster",
-		"Marks a virtual cluster as deleted and stops it. It keeps its name and counts toward the bound of the team. A suspended cluster is not deleted.",
+		"suspend-cluster", http.MethodPost, clusterPath + "/suspend", admin, http.StatusOK, "Suspend a cluster",
+		"Stops a virtual cluster, which keeps everything. Its agents wait, and refuse clients, until it is resumed.",
 	},
-	{"undelete-cluster", http.MethodPost, clusterPath + "/undelete", admin, http.StatusOK, "Bring back a deleted cluster", "Makes a deleted virtual cluster active again. An active one stays active."},
+	{"resume-cluster", http.MethodPost, clusterPath + "/resume", admin, http.StatusOK, "Resume a suspended cluster", "Makes a suspended virtual cluster active again. Its agents go on without a restart."},
+	{
+		"delete-cluster", http.MethodDelete, clusterPath, admin, http.StatusOK, "Delete a cluster",
+		"Marks a virtual cluster as deleted and stops it. For 24 h it can be brought back, keeps its name and counts toward the bound of the team. Then it is removed for good. " +
+			"The answer names the objects that stay in the bucket of the agents.",
+	},
+	{
+		"undelete-cluster", http.MethodPost, clusterPath + "/undelete", admin, http.StatusOK, "Bring back a deleted cluster",
+		"Makes a deleted virtual cluster active again. One that is not deleted stays as it is.",
+	},
+	{
+		"purge-cluster", http.MethodPost, clusterPath + "/purge", admin, http.StatusAccepted, "Purge a deleted cluster",
+		"Removes a deleted virtual cluster for good, within seconds, with its metadata, keys and name. The objects in the bucket of the agents stay.",
+	},
 
 	{"list-agent-keys", http.MethodGet, clusterPath + "/agent-keys", readOnly, http.StatusOK, "List agent keys", "Returns the agent keys of a cluster in order of their IDs, without their secrets."},
 	{

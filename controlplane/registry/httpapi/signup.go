@@ -41,6 +41,7 @@ type SignedUp struct {
 	Cluster      Cluster     `json:"cluster" doc:"The virtual cluster."`
 	AgentKey     NewAgentKey `json:"agent_key" doc:"Agent key of the cluster."`
 	ControlPlane string      `json:"control_plane" doc:"Host and port of a control plane, for the setting --control-plane of agents."`
+	AgentCommand string      `json:"agent_command" doc:"Command that starts an agent. Replace BUCKET, PREFIX, REGION and ZONE."`
 }
 
 type signedUpOutput struct{ Body SignedUp }
@@ -51,6 +52,7 @@ type signUpBody struct {
 	Password string `json:"password" minLength:"10" maxLength:"256" doc:"Password of the account, at least 10 characters."`
 	Team     string `json:"team" minLength:"1" maxLength:"200" doc:"Name of the team, at most 200 bytes."`
 	Cluster  string `json:"cluster" minLength:"1" maxLength:"249" doc:"Name of the cluster: letters, digits, dots, underscores and hyphens."`
+	Demo     bool   `json:"demo,omitempty" doc:"Whether the cluster is a demo, which is deleted after 24 h."`
 }
 
 type signUpInput struct{ Body signUpBody }
@@ -147,7 +149,7 @@ func (h *Handler) signUpAnew(ctx context.Context, who *caller, in signUpBody) (*
 	}
 	n := registry.NewSignUp{
 		NewAccount: registry.NewAccount{Email: in.Email, Name: nameOf(in.Email), PasswordHash: hash}, Address: host(who.address),
-		Team: in.Team, ClusterID: id.NewCluster(), Cluster: in.Cluster, KeyName: signUpKey,
+		Team: in.Team, ClusterID: id.NewCluster(), Cluster: in.Cluster, KeyName: signUpKey, Demo: in.Demo,
 	}
 	key, err := accesskey.New(accesskey.AgentPrefix, n.ClusterID)
 	if err != nil {
@@ -186,6 +188,9 @@ func (h *Handler) signUpAgain(ctx context.Context, who *caller, a *registry.Acco
 			continue
 		}
 		key, err := h.createAgentKey(ctx, who, c, signUpKey)
+		if errors.Is(err, registry.ErrNotFound) { // the cluster was removed meanwhile
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -232,5 +237,13 @@ func (h *Handler) signedUp(ctx context.Context, a *registry.Account, clusterID s
 	if err != nil {
 		return nil, err
 	}
-	return &signedUpOutput{SignedUp{Account: a.ID, Team: t.Body, Cluster: showCluster(c), AgentKey: key, ControlPlane: h.cfg.ControlPlane}}, nil
+	return &signedUpOutput{SignedUp{
+		Account: a.ID, Team: t.Body, Cluster: showCluster(c), AgentKey: key, ControlPlane: h.cfg.ControlPlane, AgentCommand: agentCommand(h.cfg.ControlPlane, key.Key),
+	}}, nil
+}
+
+// agentCommand returns the command that starts an agent. The words in capitals are the tenant's.
+func agentCommand(controlPlane, key string) string {
+	return "freshet agent --control-plane " + controlPlane + " --control-plane-tls --agent-key " + key +
+		" --bucket 's3://BUCKET/PREFIX?region=REGION' --zone ZONE"
 }

@@ -62,6 +62,9 @@ func TestSignUp(t *testing.T) {
 	require.Equal(t, "main", first.Cluster.Name)
 	require.Equal(t, "active", first.Cluster.State)
 	require.Equal(t, "cp.example.com:7050", first.ControlPlane)
+	require.Equal(t, "freshet agent --control-plane cp.example.com:7050 --control-plane-tls --agent-key "+first.AgentKey.Key+
+		" --bucket 's3://BUCKET/PREFIX?region=REGION' --zone ZONE", first.AgentCommand)
+	require.Nil(t, first.Cluster.Expires)
 	require.True(t, f.opens(t, first.Cluster.ID, first.AgentKey.Key))
 	clusterID, err := accesskey.ClusterOf(accesskey.AgentPrefix, first.AgentKey.Key)
 	require.NoError(t, err)
@@ -91,6 +94,15 @@ func TestSignUp(t *testing.T) {
 	require.NoError(t, f.reg.UpdateCluster(t.Context(), by, first.Cluster.ID, func(c *registry.Cluster) error { c.State = directory.Suspended; return nil }))
 	f.calm(t)
 	f.post(t, 0, "/v1/signup", body, http.StatusConflict)
+}
+
+// TestSignUp_Demo: the answers have the time at which the demo ends.
+func TestSignUp_Demo(t *testing.T) {
+	f := open(t)
+	body := strings.Replace(signUpBodyOf("ada@example.com", rightPassword, "data", "main"), "}", `,"demo":true}`, 1)
+	for range 2 {
+		require.Equal(t, start.Add(registry.DemoLife), f.signUp(t, 0, body).Cluster.Expires.UTC())
+	}
 }
 
 // silent does not answer reads of a Spec.

@@ -12,8 +12,9 @@ import (
 	"github.com/freshet-io/freshet/internal/cli"
 )
 
-// SignUp creates an account with a team, a virtual cluster and an agent key, and writes the settings of the agents for the environment.
-func SignUp(ctx context.Context, c Config, email, team, cluster string, s cli.Streams) error {
+// SignUp creates an account with a team, a virtual cluster and an agent key, and writes the settings of the agents for the environment, with the command that
+// starts one as a comment.
+func SignUp(ctx context.Context, c Config, email, team, cluster string, demo bool, s cli.Streams) error {
 	a, password, err := c.account()
 	if err != nil {
 		return err
@@ -23,12 +24,18 @@ func SignUp(ctx context.Context, c Config, email, team, cluster string, s cli.St
 		Password string `json:"password"`
 		Team     string `json:"team"`
 		Cluster  string `json:"cluster"`
-	}{email, password, team, cluster}
+		Demo     bool   `json:"demo,omitempty"`
+	}{email, password, team, cluster, demo}
 	var made httpapi.SignedUp
 	if err := a.call(ctx, http.MethodPost, "/v1/signup", body, &made); err != nil {
 		return err
 	}
-	return show(s, made, "FRESHET_TEAM=%s\nFRESHET_CONTROL_PLANE=%s\nFRESHET_AGENT_KEY=%s", made.Team.ID, made.ControlPlane, made.AgentKey.Key)
+	life := ""
+	if made.Cluster.Expires != nil {
+		life = "# the virtual cluster is deleted at " + timeText(made.Cluster.Expires) + "\n"
+	}
+	return show(s, made, "# start agents with: %s\n%sFRESHET_TEAM=%s\nFRESHET_CONTROL_PLANE=%s\nFRESHET_CONTROL_PLANE_TLS=true\nFRESHET_AGENT_KEY=%s",
+		made.AgentCommand, life, made.Team.ID, made.ControlPlane, made.AgentKey.Key)
 }
 
 // logInToken is the name of the API token that LogIn creates.
@@ -41,23 +48,59 @@ func LogIn(ctx context.Context, c Config, email string, life time.Duration, s cl
 	if err != nil {
 		return err
 	}
-	body := struct {
-		Email    string `json:"email"`
-		Password string `json:"password"`
-	}{email, password}
+	var made teamToken
+	err = a.inSession(ctx, logInBody{email, password}, s, func(teams []httpapi.MemberTeam) (err error) {
+		made, err = a.tokenOfSession(ctx, teams, c.Team, life)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return show(s, made, "FRESHET_TEAM=%s\nFRESHET_TOKEN=%s", made.Team, made.Secret)
+}
+
+// inSession logs in with the body of a login, calls fn with the teams of the account, and logs out.
+func (a *api) inSession(ctx context.Context, body any, s cli.Streams, fn func([]httpapi.MemberTeam) error) error {
 	var opened httpapi.Session
 	if err := a.call(ctx, http.MethodPost, "/v1/sessions", body, &opened); err != nil {
 		return err
 	}
 	a.session = opened.Secret
-	made, err := a.tokenOfSession(ctx, opened.Teams, c.Team, life)
+	err := fn(opened.Teams)
 	if logOut := a.call(ctx, http.MethodDelete, "/v1/sessions/current", nil, nil); logOut != nil {
 		fmt.Fprintf(s.Err, "freshet: the session stays open until %s: %v\n", timeText(&opened.Expires), logOut)
 	}
+	return err
+}
+
+// ChangePassword replaces the password of an account, which ends its other sessions.
+func ChangePassword(ctx context.Context, c Config, email string, next Secret, s cli.Streams) error {
+	a, password, err := c.account()
 	if err != nil {
 		return err
 	}
-	return show(s, made, "FRESHET_TEAM=%s\nFRESHET_TOKEN=%s", made.Team, made.Secret)
+	text, err := next.read("--new-password")
+	if err != nil {
+		return err
+	}
+	err = a.inSession(ctx, logInBody{email, password}, s, func([]httpapi.MemberTeam) error {
+		body := struct {
+			Old string `json:"old"`
+			New string `json:"new"`
+		}{password, text}
+		return a.call(ctx, http.MethodPut, "/v1/account/password", body, nil)
+	})
+	if err != nil {
+		return err
+	}
+	return show(s, struct {
+		Email string `json:"email"`
+	}{email}, "changed the password of %s", email)
+}
+
+type logInBody struct {
+	Email    string `json:"email"`
+	Password string `json:"password"`
 }
 
 // teamToken is an API token with its team.

@@ -22,15 +22,14 @@ import (
 
 // Config has the address of the HTTP API, and the caller's team and secret.
 type Config struct {
-	URL          string
-	Team         string // ID
-	Token        string // API token
-	TokenFile    string // file of Token
-	OperatorKey  string // for CreateTeam; of several with commas, the first
-	Password     string // for SignUp and LogIn
-	PasswordFile string // file of Password
-	CA           string // PEM file or text of certificates to trust; "" means the system's
-	Timeout      time.Duration
+	URL         string
+	Team        string // ID
+	Token       string // API token
+	TokenFile   string // file of Token
+	OperatorKey string // for CreateTeam; of several with commas, the first
+	Password    Secret // for SignUp, LogIn and ChangePassword
+	CA          string // PEM file or text of certificates to trust; "" means the system's
+	Timeout     time.Duration
 }
 
 // ApplyDefaults sets fields that are zero to their defaults.
@@ -116,21 +115,30 @@ func (c *Config) api(secret string) (*api, error) {
 
 // account returns the API for an account without a team, and the account's password.
 func (c *Config) account() (a *api, password string, err error) {
-	switch {
-	case c.URL == "" || c.Password == "" && c.PasswordFile == "":
+	if c.URL == "" {
 		return nil, "", usagef("want --url, and --password or --password-file")
-	case c.Password != "" && c.PasswordFile != "":
-		return nil, "", usagef("--password and --password-file exclude each other")
-	case c.PasswordFile != "":
-		password, err = readLine("--password-file", c.PasswordFile)
-	default:
-		password = c.Password
 	}
-	if err != nil {
+	if password, err = c.Password.read("--password"); err != nil {
 		return nil, "", err
 	}
 	a, err = c.api("")
 	return a, password, err
+}
+
+// Secret is a text, or the path of a file with it as the only line.
+type Secret struct{ Text, File string }
+
+// read returns the text. flag is the flag of the text, and with -file that of the file.
+func (s Secret) read(flag string) (string, error) {
+	switch {
+	case s.Text == "" && s.File == "":
+		return "", usagef("want %s or %s-file", flag, flag)
+	case s.Text != "" && s.File != "":
+		return "", usagef("%s and %s-file exclude each other", flag, flag)
+	case s.File != "":
+		return readLine(flag+"-file", s.File)
+	}
+	return s.Text, nil
 }
 
 // readLine returns the only line of a file.

@@ -121,7 +121,7 @@ func TestFind_PrefersIDs(t *testing.T) {
 		asked = append(asked, r.Method+" "+r.URL.RequestURI())
 		switch {
 		case r.Method == http.MethodDelete:
-			w.WriteHeader(http.StatusNoContent)
+			fmt.Fprint(w, `{"name":"other","purge":"2026-11-29T06:30:00Z","prefix":"second/","remove_objects":"aws s3 rm"}`)
 		case r.URL.Query().Get("cursor") == "":
 			fmt.Fprint(w, `{"items":[{"id":"first","name":"second"}],"next":"a+b","unreadable":0}`)
 		default:
@@ -130,10 +130,66 @@ func TestFind_PrefersIDs(t *testing.T) {
 	})
 	s, out, _ := streams()
 	require.NoError(t, DeleteCluster(t.Context(), c, "second", s))
-	require.Equal(t, "deleted cluster other; freshet ctl cluster undelete brings it back\n", out.String())
+	require.Equal(t, "deleted cluster other; until 2026-11-29T06:30:00Z, freshet ctl cluster undelete brings it back\n"+
+		"its records stay in the bucket of its agents, under second/; to remove them then: aws s3 rm\n", out.String())
 	require.Equal(t, []string{"GET /v1/teams/team/clusters", "GET /v1/teams/team/clusters?cursor=a%2Bb", "DELETE /v1/teams/team/clusters/second"}, asked)
 	s, out, errs := streams()
 	require.NoError(t, ListClusters(t.Context(), c, s))
 	require.Equal(t, 3, strings.Count(out.String(), "\n"))
 	require.Contains(t, errs.String(), "the server cannot read 1 records of this list")
+}
+
+// TestSignUp_Text: the settings are lines for the environment, and the rest are comments.
+func TestSignUp_Text(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if !strings.Contains(string(body), `"demo":true`) {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		fmt.Fprint(w, `{"team":{"id":"t"},"control_plane":"cp:443","agent_key":{"key":"fsk_k"},"agent_command":"freshet agent --zone ZONE","cluster":{"expires":"2026-11-29T06:30:00Z"}}`)
+	})
+	c.Password.Text = "correct horse"
+	s, out, _ := streams()
+	require.NoError(t, SignUp(t.Context(), c, "ada@example.com", "team", "main", true, s))
+	require.Equal(t, `# start agents with: freshet agent --zone ZONE
+# the virtual cluster is deleted at 2026-11-29T06:30:00Z
+FRESHET_TEAM=t
+FRESHET_CONTROL_PLANE=cp:443
+FRESHET_CONTROL_PLANE_TLS=true
+FRESHET_AGENT_KEY=fsk_k
+`, out.String())
+}
+
+// TestChangePassword: the session of the change ends, also if the change fails.
+func TestChangePassword(t *testing.T) {
+	for _, status := range []int{http.StatusNoContent, http.StatusForbidden} {
+		var asked []string
+		c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			asked = append(asked, r.Method+" "+r.URL.Path+" "+string(body)+" "+r.Header.Get("Cookie"))
+			switch r.Method {
+			case http.MethodPost:
+				fmt.Fprint(w, `{"session":"s"}`)
+			case http.MethodPut:
+				w.WriteHeader(status)
+			default:
+				w.WriteHeader(http.StatusNoContent)
+			}
+		})
+		c.Password.Text = "old"
+		s, out, _ := streams()
+		err := ChangePassword(t.Context(), c, "ada@example.com", Secret{Text: "new"}, s)
+		require.Equal(t, []string{
+			`POST /v1/sessions {"email":"ada@example.com","password":"old"} `,
+			`PUT /v1/account/password {"old":"old","new":"new"} __Host-freshet=s`,
+			`DELETE /v1/sessions/current  __Host-freshet=s`,
+		}, asked)
+		if status == http.StatusNoContent {
+			require.NoError(t, err)
+			require.Equal(t, "changed the password of ada@example.com\n", out.String())
+		} else {
+			require.Error(t, err)
+		}
+	}
 }

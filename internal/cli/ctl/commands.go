@@ -82,8 +82,12 @@ func ListClusters(ctx context.Context, c Config, s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return list(ctx, a, a.team+"/clusters", "NAME\tCLUSTER ID\tSTATE\tCREATED", func(v httpapi.Cluster) []string {
-		return []string{v.Name, v.ID, v.State, timeText(&v.Created)}
+	return list(ctx, a, a.team+"/clusters", "NAME\tCLUSTER ID\tSTATE\tCREATED\tEXPIRES", func(v httpapi.Cluster) []string {
+		expires := v.Expires
+		if v.Purge != nil {
+			expires = v.Purge
+		}
+		return []string{v.Name, v.ID, v.State, timeText(&v.Created), timeText(expires)}
 	}, s)
 }
 
@@ -138,20 +142,46 @@ func UndeleteCluster(ctx context.Context, c Config, cluster string, s cli.Stream
 	return onCluster(ctx, c, cluster, http.MethodPost, "/undelete", nil, s)
 }
 
+// SuspendCluster stops a cluster, which keeps everything.
+func SuspendCluster(ctx context.Context, c Config, cluster string, s cli.Streams) error {
+	return onCluster(ctx, c, cluster, http.MethodPost, "/suspend", nil, s)
+}
+
+// ResumeCluster ends a suspension.
+func ResumeCluster(ctx context.Context, c Config, cluster string, s cli.Streams) error {
+	return onCluster(ctx, c, cluster, http.MethodPost, "/resume", nil, s)
+}
+
 // DeleteCluster marks a cluster as deleted and stops it.
 func DeleteCluster(ctx context.Context, c Config, cluster string, s cli.Streams) error {
-	a, err := c.tenant()
+	v, err := deleted(ctx, c, cluster, http.MethodDelete, "")
 	if err != nil {
 		return err
+	}
+	return show(s, v, "deleted cluster %s; until %s, freshet ctl cluster undelete brings it back\nits records stay in the bucket of its agents, under %s; to remove them then: %s",
+		v.Name, timeText(v.Purge), v.Prefix, v.RemoveObjects)
+}
+
+// PurgeCluster removes a deleted cluster for good.
+func PurgeCluster(ctx context.Context, c Config, cluster string, s cli.Streams) error {
+	v, err := deleted(ctx, c, cluster, http.MethodPost, "/purge")
+	if err != nil {
+		return err
+	}
+	return show(s, v, "cluster %s with id %s is removed within seconds\nits records stay in the bucket of its agents, under %s; to remove them: %s", v.Name, v.ID, v.Prefix, v.RemoveObjects)
+}
+
+// deleted makes a request that is answered with a deleted cluster.
+func deleted(ctx context.Context, c Config, cluster, method, path string) (v httpapi.DeletedCluster, err error) {
+	a, err := c.tenant()
+	if err != nil {
+		return v, err
 	}
 	found, err := a.findCluster(ctx, cluster)
 	if err != nil {
-		return err
+		return v, err
 	}
-	if err := a.call(ctx, http.MethodDelete, a.team+"/clusters/"+url.PathEscape(found.ID), nil, nil); err != nil {
-		return err
-	}
-	return show(s, removed{found.ID}, "deleted cluster %s; freshet ctl cluster undelete brings it back", found.Name)
+	return v, a.call(ctx, method, a.team+"/clusters/"+url.PathEscape(found.ID)+path, nil, &v)
 }
 
 // onKeys calls fn with the API and the path of the agent keys of a cluster.
