@@ -20,6 +20,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/controlplane/registry"
 	"github.com/freshet-io/freshet/controlplane/registry/httpapi"
+	"github.com/freshet-io/freshet/controlplane/registry/mail"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/scale"
 	"github.com/freshet-io/freshet/controlplane/session"
@@ -81,6 +82,9 @@ type Config struct {
 	SignUp httpapi.SignUpMode
 	// MaxHosted is the value of --max-hosted-clusters for PublicListen; default registry.DefaultMaxHosted.
 	MaxHosted int
+	// MailServer sends mails for PublicListen, which name PublicURL; nil sends none.
+	MailServer *mail.Server
+	PublicURL  string
 	// TrustedProxies are the networks of proxies before PublicListen whose X-Forwarded-For counts.
 	TrustedProxies []netip.Prefix
 

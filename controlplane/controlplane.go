@@ -21,6 +21,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/operator"
 	"github.com/freshet-io/freshet/controlplane/registry/expiry"
 	"github.com/freshet-io/freshet/controlplane/registry/httpapi"
+	"github.com/freshet-io/freshet/controlplane/registry/mail"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/internal/adminhttp"
@@ -41,6 +42,7 @@ type ControlPlane struct {
 	http      *adminhttp.Server
 	public    *httpapi.Server // nil without the HTTP API for tenants
 	expiry    *expiry.Sweeper // nil without the HTTP API for tenants
+	mails     *mail.Queue     // nil without --smtp-url
 	contacts  *contacts
 	lease     *metalog.Lease
 	members   *members
@@ -335,6 +337,9 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 			service.Service{Name: "expiry of clusters and accounts", Run: c.expiry.Run},
 			service.Service{Name: "HTTP API for tenants", Run: c.public.Run},
 		)
+	}
+	if c.mails != nil {
+		services = append(services, service.Service{Name: "mails", Run: c.mails.Run})
 	}
 	err := service.Run(ctx, c.cfg.Log, services...)
 	c.cfg.Log.Info("control plane has stopped", zap.Error(err))

@@ -9,6 +9,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/registry"
 	"github.com/freshet-io/freshet/controlplane/registry/expiry"
 	"github.com/freshet-io/freshet/controlplane/registry/httpapi"
+	"github.com/freshet-io/freshet/controlplane/registry/mail"
 )
 
 // listenPublic opens the address of the HTTP API for tenants, if there is one. Every replica serves the API, with or without ownership, because
@@ -20,15 +21,20 @@ func (c *ControlPlane) listenPublic(ctx context.Context, set *keys.Set) error {
 	c.expiry = expiry.New(expiry.Config{
 		Registry: c.registry(), Directory: c.directory(), Bucket: c.bucket, Snapshots: SnapshotPrefix, Log: c.cfg.Log, Registerer: c.cfg.Registry,
 	})
-	handler, err := httpapi.New(httpapi.Config{
+	config := httpapi.Config{
 		Registry:  c.registry(),
 		Directory: c.directory(), Logger: c.cfg.Log,
 		Operator: func(key string) bool {
 			g := set.Grant(key)
 			return g != nil && g.Kind == keys.Operator
 		},
-		SignUp: c.cfg.SignUp, ControlPlane: cmp.Or(c.cfg.PublicAddress, c.cfg.Advertise), TrustedProxies: c.cfg.TrustedProxies, Purge: c.expiry.Wake,
-	})
+		SignUp: c.cfg.SignUp, ControlPlane: cmp.Or(c.cfg.PublicAddress, c.cfg.Advertise), TrustedProxies: c.cfg.TrustedProxies, Purge: c.expiry.Wake, URL: c.cfg.PublicURL,
+	}
+	if c.cfg.MailServer != nil {
+		c.mails = mail.New(mail.Config{Server: c.cfg.MailServer, Log: c.cfg.Log, Registerer: c.cfg.Registry})
+		config.Mail = c.mails
+	}
+	handler, err := httpapi.New(config)
 	if err != nil {
 		return err
 	}
@@ -42,5 +48,5 @@ func (c *ControlPlane) listenPublic(ctx context.Context, set *keys.Set) error {
 }
 
 func (c *ControlPlane) registry() *registry.Registry {
-	return registry.New(registry.Config{Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, MaxHosted: c.cfg.MaxHosted})
+	return registry.New(registry.Config{Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, MaxHosted: c.cfg.MaxHosted, Mail: c.cfg.MailServer != nil})
 }

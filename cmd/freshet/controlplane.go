@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/keys"
 	"github.com/freshet-io/freshet/controlplane/registry"
 	"github.com/freshet-io/freshet/controlplane/registry/httpapi"
+	"github.com/freshet-io/freshet/controlplane/registry/mail"
 	"github.com/freshet-io/freshet/internal/advertise"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/cli"
@@ -50,6 +52,7 @@ type controlSettings struct {
 	replicaCA         string
 	publicTLS         tlsfiles.Files
 	trustedProxies    []string
+	smtpURL, mailFrom string
 	virtualClusters   []string
 	agentKeys         []string
 	readOnlyKeys      []string
@@ -105,6 +108,9 @@ func newControlPlane(p program.Program) *cobra.Command {
 	f.StringVar(&s.publicTLS.Key, "public-tls-key", "", "PEM file or text of the key of --public-tls-cert")
 	f.Var(config.Choice((*string)(&s.SignUp), httpapi.SignUpModes()...), "signup", "who creates accounts at --public-listen: with closed, operators alone; with invite-only, also invitations into a team; with open, anyone gets an account with a team, a virtual cluster and an agent key")
 	f.IntVar(&s.MaxHosted, "max-hosted-clusters", registry.DefaultMaxHosted, "number of virtual clusters of all teams up to which --public-listen creates further ones; teams of a sign-up whose e-mail address is not verified leave a tenth to the others; the same on all replicas")
+	f.StringVar(&s.PublicURL, "public-url", "", "https:// address at which tenants reach --public-listen, in mails")
+	f.StringVar(&s.smtpURL, "smtp-url", "", "mail server for sign-ups and forgotten passwords: smtps://user:password@host:465, or smtp://user:password@host:587 for STARTTLS; sign-ups are then confirmed by mail. Better given in the environment")
+	f.StringVar(&s.mailFrom, "mail-from", "", "sender of mails, such as \"Freshet <freshet@example.com>\"")
 	f.Var(config.List(&s.trustedProxies), "trusted-proxies", "networks of proxies before --public-listen, such as 10.0.0.0/8; X-Forwarded-For counts from these alone")
 	f.StringVar(&s.tls.Cert, "tls-cert", "", "PEM file or text of the certificate for agents; turns TLS on")
 	f.StringVar(&s.tls.Key, "tls-key", "", "PEM file or text of the key of --tls-cert")
@@ -255,6 +261,7 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 	if s.SignUp != httpapi.SignUpClosed && s.PublicListen == "" {
 		faults = append(faults, fmt.Errorf("--signup %s without --public-listen: set --public-listen, or remove it", s.SignUp))
 	}
+	fault("--smtp-url", s.setMail())
 	if s.MaxHosted < 1 {
 		faults = append(faults, fmt.Errorf("--max-hosted-clusters %d: must be at least 1", s.MaxHosted))
 	}
@@ -375,4 +382,20 @@ func replicaID(listen string) string {
 		host += listen[i:]
 	}
 	return host
+}
+
+// setMail sets the server of mails.
+func (s *controlSettings) setMail() (err error) {
+	if s.smtpURL == "" {
+		return nil
+	}
+	u, err := url.Parse(s.PublicURL)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		return fmt.Errorf("--public-url %q: set it to the https:// address of --public-listen, which mails name", s.PublicURL)
+	}
+	if s.PublicListen == "" {
+		return errors.New("no --public-listen: set it, or remove --smtp-url")
+	}
+	s.MailServer, err = mail.NewServer(s.smtpURL, s.mailFrom)
+	return err
 }

@@ -18,7 +18,7 @@ var roleNames = []string{"owner", "admin", "member", "read-only"}
 
 func newCtl(p program.Program) *cobra.Command {
 	cmd := program.Parent("ctl", "Manage teams, virtual clusters, agent keys and API tokens of a hosted control plane",
-		newCtlSignUp(p), newCtlLogIn(p), newCtlPassword(p), newCtlTeam(p), newCtlCluster(p), newCtlKey(p), newCtlMember(p), newCtlInvitation(p), newCtlToken(p), newCtlAudit(p))
+		newCtlSignUp(p), newCtlVerify(p), newCtlLogIn(p), newCtlPassword(p), newCtlRequestReset(p), newCtlResetPassword(p), newCtlTeam(p), newCtlCluster(p), newCtlKey(p), newCtlMember(p), newCtlInvitation(p), newCtlToken(p), newCtlAudit(p))
 	cmd.Long = "Manage teams, virtual clusters, agent keys and API tokens of a hosted control plane, by its HTTP API (--public-listen).\n\n" +
 		"An operator creates a team with an operator key. The command writes the team's id and the owner's API token as settings for the environment.\n" +
 		"All other commands take these. A secret is written once, to standard output alone."
@@ -40,6 +40,7 @@ type ctlCommand struct {
 	bind       func(f *pflag.FlagSet) // further flags, or nil
 	operator   bool                   // takes an operator key in place of a team and an API token
 	password   bool                   // takes a password in place of them
+	anyone     bool                   // takes none of them
 }
 
 // command returns the command with the flags of all of them.
@@ -54,6 +55,7 @@ func (d ctlCommand) command(p program.Program) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&c.URL, "url", "", "URL of --public-listen of a control plane, such as https://cp.example.com:8443")
 	switch {
+	case d.anyone:
 	case d.password:
 		f.StringVar(&c.Password.Text, "password", "", "password of the account; better given in the environment, or in --password-file")
 		f.StringVar(&c.Password.File, "password-file", "", "file with the password of the account, in place of --password")
@@ -107,15 +109,45 @@ func newCtlLogIn(p program.Program) *cobra.Command {
 	}.command(p)
 }
 
+func newCtlVerify(p program.Program) *cobra.Command {
+	return ctlCommand{
+		use: "verify TOKEN", short: "Complete a sign-up by the token of its mail", args: 1, takes: "the token of one mail", anyone: true,
+		example: "  freshet ctl verify TOKEN > agent.env", run: withArgument(ctl.Verify),
+	}.command(p)
+}
+
+func newCtlRequestReset(p program.Program) *cobra.Command {
+	return ctlCommand{
+		use: "request-reset EMAIL", short: "Request a mail with which you set another password", args: 1, takes: "one e-mail address", anyone: true,
+		run: withArgument(ctl.RequestReset),
+	}.command(p)
+}
+
+func newCtlResetPassword(p program.Program) *cobra.Command {
+	var next ctl.Secret
+	return ctlCommand{
+		use: "reset-password TOKEN", short: "Set another password by the token of a mail, which ends your sessions", args: 1, takes: "the token of one mail", anyone: true,
+		example: "  FRESHET_NEW_PASSWORD=... freshet ctl reset-password TOKEN", bind: bindNewPassword(&next),
+		run: func(ctx context.Context, c ctl.Config, args []string, s cli.Streams) error {
+			return ctl.ResetPassword(ctx, c, args[0], next, s)
+		},
+	}.command(p)
+}
+
+// bindNewPassword returns the function that adds the flags of the next password.
+func bindNewPassword(next *ctl.Secret) func(*pflag.FlagSet) {
+	return func(f *pflag.FlagSet) {
+		f.StringVar(&next.Text, "new-password", "", "next password of the account; better given in the environment, or in --new-password-file")
+		f.StringVar(&next.File, "new-password-file", "", "file with the next password of the account, in place of --new-password")
+	}
+}
+
 func newCtlPassword(p program.Program) *cobra.Command {
 	var next ctl.Secret
 	return ctlCommand{
 		use: "password EMAIL", short: "Change your password, which ends your sessions", args: 1, takes: "one e-mail address", password: true,
 		example: "  FRESHET_PASSWORD=... FRESHET_NEW_PASSWORD=... freshet ctl password ada@example.com",
-		bind: func(f *pflag.FlagSet) {
-			f.StringVar(&next.Text, "new-password", "", "next password of the account; better given in the environment, or in --new-password-file")
-			f.StringVar(&next.File, "new-password-file", "", "file with the next password of the account, in place of --new-password")
-		},
+		bind:    bindNewPassword(&next),
 		run: func(ctx context.Context, c ctl.Config, args []string, s cli.Streams) error {
 			return ctl.ChangePassword(ctx, c, args[0], next, s)
 		},

@@ -37,7 +37,7 @@ var serverGroups = []config.Group{
 		"control-plane-tls", "control-plane-tls-ca", "control-plane-tls-cert", "control-plane-tls-key",
 	}},
 	{Heading: "Other agents of the zone", Flags: []string{"peer-listen", "peer-advertise", "peer-tls-cert", "peer-tls-key", "peer-tls-ca"}},
-	{Heading: "Public address, and the HTTP API for tenants", Flags: []string{"public-address", "public-listen", "public-tls-cert", "public-tls-key", "signup", "max-hosted-clusters", "trusted-proxies"}},
+	{Heading: "Public address, and the HTTP API for tenants", Flags: []string{"public-address", "public-listen", "public-tls-cert", "public-tls-key", "signup", "max-hosted-clusters", "public-url", "smtp-url", "mail-from", "trusted-proxies"}},
 	{Heading: "Access to etcd", Flags: []string{
 		"etcd-prefix", "etcd-username", "etcd-password", "etcd-tls", "etcd-tls-ca", "etcd-tls-cert", "etcd-tls-key", "no-etcd-maintenance",
 	}},

@@ -26,6 +26,7 @@ const (
 	SignUpsFromNetwork                      // subject: as of LoginsFromNetwork
 	SignUps                                 // all; no subject
 	NewClusters                             // all but those of sign-ups; no subject
+	MailsTo                                 // subject: e-mail address
 	familiarLogins                          // in Account.Addresses
 	familiarLoginsPassed                    // in Account.Passed
 )
@@ -79,6 +80,7 @@ var attemptLimits = [...]attemptLimit{
 	SignUpsFromNetwork:   {"sign-ups from this network", FreeNetworkAttempts, time.Second, AttemptsEnd},
 	SignUps:              rate("sign-ups of all clients", MaxSignUps, SignUpsWindow),
 	NewClusters:          rate("new clusters of all teams", MaxNewClusters, NewClustersWindow),
+	MailsTo:              {"mails to this address", FreeAttempts, time.Second, AttemptsEnd},
 	familiarLogins:       {"logins of this account from this address", FreeAttempts, time.Second, AttemptsEnd},
 	familiarLoginsPassed: rate("logins of this account", MaxAccountLogins, AccountLoginsWindow),
 }

@@ -104,6 +104,9 @@ func (r *Registry) clusterRoom(ctx context.Context, teamID string) error {
 	of := BoundError{Bound: "clusters of a team", Limit: MaxClusters}
 	if unverified {
 		of = BoundError{Bound: "clusters of a team without a verified owner", Limit: MaxUnverifiedClusters}
+		if r.cfg.Mail {
+			of.Limit = 1
+		}
 	}
 	have, err := r.count(ctx, clusterNameKind, teamID)
 	if err == nil && have >= of.Limit {

@@ -26,7 +26,7 @@ import (
 const (
 	// MaxClusters bounds the clusters of a team. Deleted clusters count until RemoveCluster.
 	MaxClusters = 20
-	// MaxUnverifiedClusters bounds the clusters of a team of a sign-up whose owners are all unverified.
+	// MaxUnverifiedClusters bounds the clusters of a team of a sign-up whose owners are all unverified, if no mail can verify them. Otherwise the bound is 1.
 	MaxUnverifiedClusters = 2
 	// DefaultMaxHosted is the default of Config.MaxHosted.
 	DefaultMaxHosted = 1000
@@ -107,6 +107,8 @@ type Config struct {
 	// MaxHosted is the number of clusters of all teams up to which further ones are created. Requests at once can exceed it by their number. Default
 	// DefaultMaxHosted.
 	MaxHosted int
+	// Mail reports whether mails can verify e-mail addresses.
+	Mail bool
 }
 
 // Registry reads and changes the records. It is safe for concurrent use.

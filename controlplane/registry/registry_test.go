@@ -178,6 +178,8 @@ func examples() []record {
 		&Member{Head: h, Team: two, Account: one, Role: Admin, Created: start},
 		&Invitation{Head: h, Team: two, SHA256: sum, Email: "bob@example.com", Role: ReadOnly, Created: start, Expires: later},
 		&Cluster{Head: h, ID: one, Team: two, Name: "orders", State: directory.Deleted, Created: start, Deleted: later, Restored: start, Contacted: later, Expires: later, Purged: later},
+		&PendingSignUp{Head: h, SHA256: sum, Email: "ada@example.com", PasswordHash: "$argon2id$", Team: "data", Cluster: "orders", Demo: true, Created: start, Expires: later},
+		&reset{Head: h, SHA256: sum, Account: one, Former: sum, Created: start, Expires: later},
 		&AgentKey{Head: h, Team: two, Cluster: one, SHA256: sum, Shown: "fsk_AAAAAAAA", Name: "zone a", Created: start, Used: later},
 		&Token{Head: h, Team: two, Account: one, SHA256: sum, Role: Ordinary, Name: "ci", Created: start, Expires: later, Used: later},
 		&Entry{Head: h, Team: two, Number: entryNumber(7), Actor: one, Address: "192.0.2.1", Action: "member.add", Subject: one, Time: start},
@@ -203,6 +205,10 @@ func like(rec record) record {
 		other = &Invitation{}
 	case *Cluster:
 		other = &Cluster{}
+	case *PendingSignUp:
+		other = &PendingSignUp{}
+	case *reset:
+		other = &reset{}
 	case *AgentKey:
 		other = &AgentKey{}
 	case *Token:

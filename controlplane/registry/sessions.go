@@ -97,30 +97,31 @@ func (r *Registry) EndSessions(ctx context.Context, accountID string) error {
 // ChangePassword replaces the password hash of an account, and ends all sessions but that of a secret. former is the hash against which the caller has
 // checked the former password. Errors: those of Account, ErrConflict if the hash is another one, ErrInvalid.
 func (r *Registry) ChangePassword(ctx context.Context, accountID, former, next string, keep accesskey.Hash) error {
-	return r.changeSessions(ctx, accountID, func(o OpenSession) bool { return o.SHA256 != keep.Digits() }, func(a *Account) error {
+	return r.changeSessions(ctx, accountID, func(o OpenSession) bool { return o.SHA256 != keep.Digits() }, func(a *Account) (change, error) {
 		if a.PasswordHash != former {
-			return ErrConflict
+			return change{}, ErrConflict
 		}
 		a.PasswordHash = next
-		return nil
+		return change{}, nil
 	})
 }
 
 func (r *Registry) endSessions(ctx context.Context, accountID string, ends func(OpenSession) bool) error {
-	return r.changeSessions(ctx, accountID, ends, func(*Account) error { return nil })
+	return r.changeSessions(ctx, accountID, ends, func(*Account) (change, error) { return change{}, nil })
 }
 
-// changeSessions ends sessions of an account and changes the account, in one transaction.
-func (r *Registry) changeSessions(ctx context.Context, accountID string, ends func(OpenSession) bool, change func(*Account) error) error {
+// changeSessions ends sessions of an account and changes the account, in one transaction. update may add to it, and runs several times.
+func (r *Registry) changeSessions(ctx context.Context, accountID string, ends func(OpenSession) bool, update func(*Account) (change, error)) error {
 	return retry(func() (bool, error) {
 		a, err := r.Account(ctx, accountID)
 		if err != nil {
 			return false, err
 		}
-		if err := change(a); err != nil {
+		further, err := update(a)
+		if err != nil {
 			return false, err
 		}
-		var ops []clientv3.Op
+		ops := further.ops
 		a.Sessions = slices.DeleteFunc(a.Sessions, func(o OpenSession) bool {
 			if !ends(o) {
 				return false
@@ -132,6 +133,6 @@ func (r *Registry) changeSessions(ctx context.Context, accountID string, ends fu
 		if err != nil {
 			return false, err
 		}
-		return r.commit(ctx, "end sessions", []clientv3.Cmp{r.unchanged(a)}, append(ops, op))
+		return r.commit(ctx, "end sessions", append(further.cmps, r.unchanged(a)), append(ops, op))
 	})
 }

@@ -23,6 +23,8 @@ type NewSignUp struct {
 	KeyShown  string // first characters of the agent key
 	Key       accesskey.Hash
 	Demo      bool // the cluster expires after DemoLife
+	// Pending is the request whose mail has confirmed the e-mail address, nil without one. It ends with the sign-up.
+	Pending *PendingSignUp
 }
 
 // SignUp stores an account, its team, a cluster and an agent key in one transaction, so that no part exists without the others. After an error of
@@ -32,7 +34,7 @@ func (r *Registry) SignUp(ctx context.Context, n NewSignUp) (*Account, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(r.accountRoom(ctx), r.hostedRoom(ctx, true)); err != nil {
+	if err := errors.Join(r.accountRoom(ctx), r.hostedRoom(ctx, n.Pending == nil)); err != nil {
 		return nil, err
 	}
 	now := r.now()
@@ -40,6 +42,13 @@ func (r *Registry) SignUp(ctx context.Context, n NewSignUp) (*Account, error) {
 	a := &Account{ID: newID(), Email: email, Name: n.Name, PasswordHash: n.PasswordHash, Created: now, Teams: []string{t.ID}}
 	if n.Address != "" {
 		a.Addresses = []Familiar{{Address: n.Address}}
+	}
+	index := r.key(emailKind, a.Email)
+	cmps := []clientv3.Cmp{absent(index)}
+	var confirmed []clientv3.Op
+	if n.Pending != nil {
+		a.Verified = now
+		cmps, confirmed = append(cmps, r.unchanged(n.Pending)), []clientv3.Op{r.remove(n.Pending)}
 	}
 	c := &Cluster{ID: n.ClusterID, Team: t.ID, Name: n.Cluster, State: directory.Active, Created: now}
 	if n.Demo {
@@ -63,9 +72,8 @@ func (r *Registry) SignUp(ctx context.Context, n NewSignUp) (*Account, error) {
 	if err != nil {
 		return nil, err
 	}
-	index := r.key(emailKind, a.Email)
-	done, err := r.commit(ctx, "sign up", []clientv3.Cmp{r.unchanged(a), r.unchanged(t), r.unchanged(c), absent(index)},
-		slices.Concat(ops, audits, []clientv3.Op{clientv3.OpPut(index, a.ID), clientv3.OpPut(r.nameKey(c), c.ID)}))
+	done, err := r.commit(ctx, "sign up", append(cmps, r.unchanged(a), r.unchanged(t), r.unchanged(c)),
+		slices.Concat(ops, audits, confirmed, []clientv3.Op{clientv3.OpPut(index, a.ID), clientv3.OpPut(r.nameKey(c), c.ID)}))
 	switch {
 	case err != nil:
 		return nil, err

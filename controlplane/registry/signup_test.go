@@ -135,22 +135,28 @@ func TestSignUpInvited(t *testing.T) {
 	require.ErrorIs(t, join(n, "second"), ErrTaken, "an account with this address accepts by a session")
 }
 
+// fill stores n empty records of a kind, and returns the key of one.
+func (f *fixture) fill(t *testing.T, kind string, n int) (last string) {
+	t.Helper()
+	for filler := range slices.Chunk(make([]struct{}, n), 100) {
+		var ops []clientv3.Op
+		for range filler {
+			last = f.key(kind, newID())
+			ops = append(ops, clientv3.OpPut(last, ""))
+		}
+		_, err := f.client.Client.Txn(t.Context()).Then(ops...).Commit()
+		require.NoError(t, err)
+	}
+	return last
+}
+
 // TestSignUp_Accounts has MaxAccounts accounts, and then one less.
 func TestSignUp_Accounts(t *testing.T) {
 	f := open(t)
 	ctx := t.Context()
 	team, _ := f.team(t, "owner")
 	require.NoError(t, f.Invite(ctx, by, team.ID, "bob@example.com", Admin, hash("invitation"), start.Add(time.Hour)))
-	var last string
-	for filler := range slices.Chunk(make([]struct{}, MaxAccounts-1), 100) {
-		var ops []clientv3.Op
-		for range filler {
-			last = f.key(accountKind, newID())
-			ops = append(ops, clientv3.OpPut(last, ""))
-		}
-		_, err := f.client.Client.Txn(ctx).Then(ops...).Commit()
-		require.NoError(t, err)
-	}
+	last := f.fill(t, accountKind, MaxAccounts-1)
 	_, err := f.SignUp(ctx, newSignUp("ada@example.com"))
 	require.True(t, bound("accounts")(err), "%v", err)
 	_, err = f.SignUpInvited(ctx, NewAccount{Email: "bob@example.com", Name: "bob"}, "", team.ID, hash("invitation"))

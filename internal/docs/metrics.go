@@ -33,6 +33,7 @@ var measured = []struct{ heading, dir string }{
 	{"Connections without an agent key (control plane)", "controlplane"},
 	{"Connections of tenants (control plane)", "controlplane/registry/httpapi"},
 	{"Expiry of tenants' virtual clusters and accounts (control plane)", "controlplane/registry/expiry"},
+	{"Mails to tenants (control plane)", "controlplane/registry/mail"},
 	{"Agents' sessions (control plane, the owner)", "controlplane/session"},
 	{"Zone writers (control plane, the owner)", "controlplane/zonewriter"},
 	{"Size of zones (control plane, the owner)", "controlplane/scale"},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/controlplane/registry"
+	"github.com/freshet-io/freshet/controlplane/registry/mail"
 	"github.com/freshet-io/freshet/controlplane/registry/password"
 )
 
@@ -102,6 +103,7 @@ var answers = []struct {
 	{errPassword, http.StatusUnauthorized},
 	{errOldPassword, http.StatusForbidden},
 	{errClosed, http.StatusForbidden},
+	{errNoMail, http.StatusForbidden},
 	{errOrigin, http.StatusForbidden},
 	{errSession, http.StatusForbidden},
 	{errRole, http.StatusForbidden},
@@ -131,6 +133,8 @@ func (h *Handler) problemOf(route string, err error) *Problem {
 	switch {
 	case errors.As(err, &paused):
 		return tooMany("too many "+paused.Of, paused.After)
+	case errors.Is(err, mail.ErrFull):
+		return unavailable(err.Error())
 	case errors.Is(err, password.ErrBusy):
 		return tooMany("the server is at its limit of passwords that it checks at once", time.Second)
 	}

@@ -28,6 +28,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/controlplane/registry"
+	"github.com/freshet-io/freshet/controlplane/registry/mail"
 	"github.com/freshet-io/freshet/controlplane/registry/password"
 )
 
@@ -55,6 +56,11 @@ type Config struct {
 	SignUp SignUpMode
 	// ControlPlane is the host:port of a control plane for agents, which sign-up answers.
 	ControlPlane string
+	// Mail sends mails; nil without --smtp-url. URL is the address of the API in mails.
+	Mail interface {
+		Add(compose mail.Compose) error
+	}
+	URL string
 	// Purge wakes the program that removes clusters marked by Registry.PurgeCluster; nil leaves them to its next sweep.
 	Purge func()
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For counts.
@@ -87,6 +93,7 @@ func newHandler(cfg Config, rows []route) (*Handler, error) {
 	h.routeSignUp(r)
 	h.routeSessions(r)
 	h.routePassword(r)
+	h.routeMails(r)
 	h.routeTeams(r)
 	h.routeMembers(r)
 	h.routeInvitations(r)
@@ -98,6 +105,7 @@ func newHandler(cfg Config, rows []route) (*Handler, error) {
 	if err := r.finish(); err != nil {
 		return nil, err
 	}
+	describeSignUp(r.api.OpenAPI())
 	var err error
 	h.description, err = json.MarshalIndent(r.api.OpenAPI(), "", "  ")
 	if err != nil {

@@ -96,7 +96,30 @@ var samples = map[string]sample{
 	"sign-up": func(t *testing.T, f *fixture, _ *person) (string, string) {
 		t.Helper()
 		f.calm(t)
+		f.handlers[0].cfg.Mail = nil
 		return "", `{"email":"` + name("new") + `@example.com","password":"` + rightPassword + `","team":"team","cluster":"main"}`
+	},
+	"verify-sign-up": func(t *testing.T, f *fixture, _ *person) (string, string) {
+		t.Helper()
+		f.handlers[0].cfg.Mail = &mailbox{}
+		secret := name("secret")
+		p := registry.PendingSignUp{Email: name("new") + "@example.com", PasswordHash: "hash", Team: "team", Cluster: "main"}
+		require.NoError(t, f.reg.RequestSignUp(t.Context(), p, accesskey.HashOf(secret)))
+		return "", tokenBody(secret)
+	},
+	"request-password-reset": func(t *testing.T, f *fixture, _ *person) (string, string) {
+		t.Helper()
+		f.calm(t)
+		f.handlers[0].cfg.Mail = &mailbox{}
+		return "", `{"email":"` + name("reset") + `@example.com"}`
+	},
+	"reset-password": func(t *testing.T, f *fixture, _ *person) (string, string) {
+		t.Helper()
+		a, err := f.reg.CreateAccount(t.Context(), registry.NewAccount{Email: name("reset") + "@example.com", Name: "reset"})
+		require.NoError(t, err)
+		secret := name("secret")
+		require.NoError(t, f.reg.RequestReset(t.Context(), a, accesskey.HashOf(secret)))
+		return "", `{"token":"` + secret + `","password":"another horse"}`
 	},
 	"sign-up-invited": func(t *testing.T, f *fixture, _ *person) (string, string) {
 		t.Helper()

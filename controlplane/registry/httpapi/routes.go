@@ -75,7 +75,20 @@ var routes = []route{
 	{
 		"sign-up", http.MethodPost, "/v1/signup", public, http.StatusCreated, "Sign up",
 		"Creates an account with a team, a virtual cluster and an agent key, if --signup is open. The cluster of a demo is deleted after 24 h. If an earlier request was interrupted, or its answer was lost, the " +
-			"same request with the same password gets another agent key. Only this answer has the key.",
+			"same request with the same password gets another agent key. Only this answer has the key. With --smtp-url, the answer is 202, and a mail has the token of " +
+			"/v1/signup/verify, if the address has no account.",
+	},
+	{
+		"verify-sign-up", http.MethodPost, "/v1/signup/verify", public, http.StatusCreated, "Confirm a sign-up",
+		"Creates the account of a sign-up whose mail has the token, within 24 h, with what a sign-up without a mail creates. Only this answer has the agent key. If the answer is lost, log in.",
+	},
+	{
+		"request-password-reset", http.MethodPost, "/v1/password-resets", public, http.StatusAccepted, "Request a reset of a password",
+		"Sends a mail with a token to the address, if it has an account.",
+	},
+	{
+		"reset-password", http.MethodPut, "/v1/password-resets", public, http.StatusNoContent, "Reset a password",
+		"Replaces the password of the account whose mail has the token, within an hour, and verifies its e-mail address. All sessions end. API tokens stay.",
 	},
 	{
 		"sign-up-invited", http.MethodPost, teamPath + "/invitations/signup", public, http.StatusCreated, "Sign up by an invitation",

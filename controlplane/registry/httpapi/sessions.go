@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"net/http"
 	"time"
@@ -59,7 +58,7 @@ func (h *Handler) logIn(ctx context.Context, who *caller, in *logInInput) (*sess
 	if err := h.checkPassword(ctx, who, email, a, in.Body.Password); err != nil {
 		return nil, err
 	}
-	secret := rand.Text() + rand.Text() // 52 characters with 260 random bits
+	secret := newSecret()
 	expires := h.cfg.Now().UTC().Truncate(time.Millisecond).Add(sessionLife)
 	if _, err := h.cfg.Registry.StartSession(ctx, a.ID, accesskey.HashOf(secret), host(who.address), expires); err != nil {
 		return nil, err

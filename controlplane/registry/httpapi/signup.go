@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 
 	"go.uber.org/zap"
@@ -45,6 +46,12 @@ type SignedUp struct {
 }
 
 type signedUpOutput struct{ Body SignedUp }
+
+// signUpOutput has a SignedUp, or with mails a Mailed.
+type signUpOutput struct {
+	Status int
+	Body   any
+}
 
 // signUpBody is the body of a sign-up.
 type signUpBody struct {
@@ -111,7 +118,7 @@ func nameOf(email string) string {
 
 // signUp stores the records of a sign-up in one transaction, and then the Spec. If a request ended in between, or its answer was lost, the same request
 // with the same password gets another agent key.
-func (h *Handler) signUp(ctx context.Context, who *caller, in *signUpInput) (*signedUpOutput, error) {
+func (h *Handler) signUp(ctx context.Context, who *caller, in *signUpInput) (*signUpOutput, error) {
 	if h.cfg.SignUp != SignUpOpen {
 		return nil, errClosed
 	}
@@ -121,6 +128,9 @@ func (h *Handler) signUp(ctx context.Context, who *caller, in *signUpInput) (*si
 	if err := registry.CheckName(in.Body.Team); err != nil { // before the answer depends on the account
 		return nil, field(err, "body.team", nameRequirement)
 	}
+	if h.cfg.Mail != nil {
+		return h.requestSignUp(ctx, who, in.Body)
+	}
 	if err := h.cfg.Registry.Attempt(ctx, who.signUp()...); err != nil {
 		return nil, err
 	}
@@ -128,7 +138,10 @@ func (h *Handler) signUp(ctx context.Context, who *caller, in *signUpInput) (*si
 	if errors.Is(err, password.ErrBusy) {
 		h.forgive(ctx, who.signUp()...)
 	}
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	return &signUpOutput{http.StatusCreated, out.Body}, nil
 }
 
 func (h *Handler) signUpCounted(ctx context.Context, who *caller, in signUpBody) (*signedUpOutput, error) {
@@ -147,15 +160,19 @@ func (h *Handler) signUpAnew(ctx context.Context, who *caller, in signUpBody) (*
 	if err != nil {
 		return nil, err
 	}
-	n := registry.NewSignUp{
+	return h.signUpNew(ctx, who, registry.NewSignUp{
 		NewAccount: registry.NewAccount{Email: in.Email, Name: nameOf(in.Email), PasswordHash: hash}, Address: host(who.address),
-		Team: in.Team, ClusterID: id.NewCluster(), Cluster: in.Cluster, KeyName: signUpKey, Demo: in.Demo,
-	}
+		Team: in.Team, ClusterID: id.NewCluster(), Cluster: in.Cluster, Demo: in.Demo,
+	})
+}
+
+// signUpNew stores a sign-up, and then the Spec of its cluster.
+func (h *Handler) signUpNew(ctx context.Context, who *caller, n registry.NewSignUp) (*signedUpOutput, error) {
 	key, err := accesskey.New(accesskey.AgentPrefix, n.ClusterID)
 	if err != nil {
 		return nil, err
 	}
-	n.Key, n.KeyShown = accesskey.HashOf(key), key[:registry.MaxShownBytes]
+	n.KeyName, n.Key, n.KeyShown = signUpKey, accesskey.HashOf(key), key[:registry.MaxShownBytes]
 	a, err := h.cfg.Registry.SignUp(ctx, n)
 	if err != nil {
 		return nil, field(err, "body.team", nameRequirement)

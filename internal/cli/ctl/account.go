@@ -30,6 +30,67 @@ func SignUp(ctx context.Context, c Config, email, team, cluster string, demo boo
 	if err := a.call(ctx, http.MethodPost, "/v1/signup", body, &made); err != nil {
 		return err
 	}
+	if made.Account == "" {
+		return mailed(email, s)
+	}
+	return signedUp(made, s)
+}
+
+// mailed writes the answer to a request for a mail.
+func mailed(email string, s cli.Streams) error {
+	return show(s, httpapi.Mailed{Email: email}, "# a mail to %s has the next command", email)
+}
+
+// Verify completes a sign-up by the token of its mail, and writes what SignUp writes.
+func Verify(ctx context.Context, c Config, token string, s cli.Streams) error {
+	a, err := c.anyone()
+	if err != nil {
+		return err
+	}
+	var made httpapi.SignedUp
+	if err := a.call(ctx, http.MethodPost, "/v1/signup/verify", mailToken{Token: token}, &made); err != nil {
+		return err
+	}
+	return signedUp(made, s)
+}
+
+type mailToken struct {
+	Token    string `json:"token"`
+	Password string `json:"password,omitempty"`
+}
+
+// RequestReset has a mail sent with which ResetPassword sets another password.
+func RequestReset(ctx context.Context, c Config, email string, s cli.Streams) error {
+	a, err := c.anyone()
+	if err != nil {
+		return err
+	}
+	body := struct {
+		Email string `json:"email"`
+	}{email}
+	if err := a.call(ctx, http.MethodPost, "/v1/password-resets", body, nil); err != nil {
+		return err
+	}
+	return mailed(email, s)
+}
+
+// ResetPassword sets another password by the token of a mail.
+func ResetPassword(ctx context.Context, c Config, token string, next Secret, s cli.Streams) error {
+	a, err := c.anyone()
+	if err != nil {
+		return err
+	}
+	text, err := next.read("--new-password")
+	if err != nil {
+		return err
+	}
+	if err := a.call(ctx, http.MethodPut, "/v1/password-resets", mailToken{token, text}, nil); err != nil {
+		return err
+	}
+	return show(s, struct{}{}, "set another password")
+}
+
+func signedUp(made httpapi.SignedUp, s cli.Streams) error {
 	life := ""
 	if made.Cluster.Expires != nil {
 		life = "# the virtual cluster is deleted at " + timeText(made.Cluster.Expires) + "\n"

@@ -125,6 +125,14 @@ func (c *Config) account() (a *api, password string, err error) {
 	return a, password, err
 }
 
+// anyone returns the API for requests without a secret.
+func (c *Config) anyone() (*api, error) {
+	if c.URL == "" {
+		return nil, usagef("want --url")
+	}
+	return c.api("")
+}
+
 // Secret is a text, or the path of a file with it as the only line.
 type Secret struct{ Text, File string }
 

@@ -147,7 +147,7 @@ func TestSignUp_Text(t *testing.T) {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
-		fmt.Fprint(w, `{"team":{"id":"t"},"control_plane":"cp:443","agent_key":{"key":"fsk_k"},"agent_command":"freshet agent --zone ZONE","cluster":{"expires":"2026-11-29T06:30:00Z"}}`)
+		fmt.Fprint(w, `{"account":"a","team":{"id":"t"},"control_plane":"cp:443","agent_key":{"key":"fsk_k"},"agent_command":"freshet agent --zone ZONE","cluster":{"expires":"2026-11-29T06:30:00Z"}}`)
 	})
 	c.Password.Text = "correct horse"
 	s, out, _ := streams()
@@ -192,4 +192,36 @@ func TestChangePassword(t *testing.T) {
 			require.Error(t, err)
 		}
 	}
+}
+
+// TestMails_Text: the commands of mails need no secret but the token.
+func TestMails_Text(t *testing.T) {
+	var asked []string
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked = append(asked, r.Method+" "+r.URL.Path+" "+string(body)+r.Header.Get("Authorization"))
+		switch {
+		case r.Method == http.MethodPut:
+			w.WriteHeader(http.StatusNoContent)
+		case r.URL.Path == "/v1/signup/verify":
+			fmt.Fprint(w, `{"account":"a","team":{"id":"t"},"control_plane":"cp:443","agent_key":{"key":"fsk_k"},"cluster":{}}`)
+		default:
+			w.WriteHeader(http.StatusAccepted)
+			fmt.Fprint(w, `{"email":"ada@example.com"}`)
+		}
+	})
+	c.Password.Text = "correct horse"
+	s, out, _ := streams()
+	require.NoError(t, SignUp(t.Context(), c, "ada@example.com", "team", "main", false, s))
+	require.NoError(t, RequestReset(t.Context(), c, "ada@example.com", s))
+	require.Equal(t, strings.Repeat("# a mail to ada@example.com has the next command\n", 2), out.String())
+	require.NoError(t, Verify(t.Context(), c, "first", s))
+	require.Contains(t, out.String(), "FRESHET_AGENT_KEY=fsk_k\n")
+	require.NoError(t, ResetPassword(t.Context(), c, "second", Secret{Text: "another horse"}, s))
+	require.Equal(t, []string{
+		`POST /v1/signup {"email":"ada@example.com","password":"correct horse","team":"team","cluster":"main"}`,
+		`POST /v1/password-resets {"email":"ada@example.com"}`,
+		`POST /v1/signup/verify {"token":"first"}`,
+		`PUT /v1/password-resets {"token":"second","password":"another horse"}`,
+	}, asked)
 }
