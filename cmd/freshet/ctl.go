@@ -111,8 +111,8 @@ func newCtlLogIn(p program.Program) *cobra.Command {
 
 func newCtlVerify(p program.Program) *cobra.Command {
 	return ctlCommand{
-		use: "verify TOKEN", short: "Complete a sign-up by the token of its mail", args: 1, takes: "the token of one mail", anyone: true,
-		example: "  freshet ctl verify TOKEN > agent.env", run: withArgument(ctl.Verify),
+		use: "verify TOKEN", short: "Complete a sign-up by the token of its mail and its password", args: 1, takes: "the token of one mail", password: true,
+		example: "  FRESHET_PASSWORD=... freshet ctl verify TOKEN > agent.env", run: withArgument(ctl.Verify),
 	}.command(p)
 }
 

@@ -25,9 +25,10 @@ type Mailed struct {
 
 type mailedOutput struct{ Body Mailed }
 
-type mailTokenInput struct {
+type verifyInput struct {
 	Body struct {
-		Token string `json:"token" minLength:"1" maxLength:"64" doc:"Token in the mail. It is valid once."`
+		Token    string `json:"token" minLength:"1" maxLength:"64" doc:"Token in the mail. It is valid once."`
+		Password string `json:"password" minLength:"10" maxLength:"256" doc:"Password of the sign-up."`
 	}
 }
 
@@ -98,12 +99,23 @@ func (h *Handler) requestSignUp(ctx context.Context, who *caller, in signUpBody)
 	})
 }
 
-// verifySignUp makes the sign-up of a mail. If the answer is lost, the account can log in.
-func (h *Handler) verifySignUp(ctx context.Context, who *caller, in *mailTokenInput) (*signedUpOutput, error) {
+// verifySignUp makes the sign-up of a mail. If the answer is lost, the account can log in. The password is needed too: otherwise, the
+// owner of an e-mail address could confirm the sign-up of a stranger, and both would have the account.
+func (h *Handler) verifySignUp(ctx context.Context, who *caller, in *verifyInput) (*signedUpOutput, error) {
 	if h.cfg.SignUp != SignUpOpen || h.cfg.Mail == nil {
 		return nil, errClosed
 	}
 	p, err := h.cfg.Registry.PendingSignUp(ctx, accesskey.HashOf(in.Body.Token))
+	if err != nil {
+		return nil, err
+	}
+	if err := h.cfg.Registry.Attempt(ctx, who.signUp()...); err != nil {
+		return nil, err
+	}
+	err = h.verify(who, nil, p.PasswordHash, in.Body.Password)
+	if !errors.Is(err, errPassword) {
+		h.forgive(ctx, who.signUp()...)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +177,7 @@ func (h *Handler) resetPassword(ctx context.Context, who *caller, in *resetInput
 
 func (h *Handler) signUpMail(email, secret string) *mail.Message {
 	return &mail.Message{To: email, Subject: "Confirm your e-mail address", Text: "Someone has signed up at " + h.cfg.URL + " with this e-mail address. If it was you, create the account within 24 hours:\n\n" +
-		"    freshet ctl verify --url " + h.cfg.URL + " " + secret + "\n\nOtherwise, ignore this mail. No account is created.\n"}
+		"    FRESHET_PASSWORD=... freshet ctl verify --url " + h.cfg.URL + " " + secret + "\n\nOtherwise, ignore this mail. No account is created.\n"}
 }
 
 func (h *Handler) knownMail(email string) *mail.Message {

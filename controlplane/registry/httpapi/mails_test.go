@@ -61,7 +61,7 @@ func openWithMail(t *testing.T) (*fixture, *mailbox) {
 	return f, box
 }
 
-func tokenBody(token string) string { return `{"token":"` + token + `"}` }
+func tokenBody(token string) string { return `{"token":"` + token + `","password":"` + rightPassword + `"}` }
 
 // TestSignUp_ByMail: the answer to a sign-up does not show whether the address has an account. The mail does, and its token makes a verified account once.
 func TestSignUp_ByMail(t *testing.T) {
@@ -74,6 +74,8 @@ func TestSignUp_ByMail(t *testing.T) {
 	require.ErrorIs(t, err, registry.ErrNotFound)
 	token := box.token(t, "ada@example.com")
 	require.Equal(t, "not found", f.post(t, 1, "/v1/signup/verify", tokenBody("other"), http.StatusNotFound).body(t)["detail"])
+	stranger := strings.Replace(tokenBody(token), rightPassword, "another horse", 1)
+	require.Equal(t, errPassword.Error(), f.post(t, 1, "/v1/signup/verify", stranger, http.StatusUnauthorized).body(t)["detail"])
 	var made SignedUp
 	require.NoError(t, json.Unmarshal([]byte(f.post(t, 1, "/v1/signup/verify", tokenBody(token), http.StatusCreated).text), &made))
 	require.True(t, f.opens(t, made.Cluster.ID, made.AgentKey.Key))

@@ -102,8 +102,11 @@ var samples = map[string]sample{
 	"verify-sign-up": func(t *testing.T, f *fixture, _ *person) (string, string) {
 		t.Helper()
 		f.handlers[0].cfg.Mail = &mailbox{}
+		f.calm(t)
 		secret := name("secret")
-		p := registry.PendingSignUp{Email: name("new") + "@example.com", PasswordHash: "hash", Team: "team", Cluster: "main"}
+		hash, err := f.handlers[0].passwords.Hash(rightPassword)
+		require.NoError(t, err)
+		p := registry.PendingSignUp{Email: name("new") + "@example.com", PasswordHash: hash, Team: "team", Cluster: "main"}
 		require.NoError(t, f.reg.RequestSignUp(t.Context(), p, accesskey.HashOf(secret)))
 		return "", tokenBody(secret)
 	},

@@ -41,14 +41,14 @@ func mailed(email string, s cli.Streams) error {
 	return show(s, httpapi.Mailed{Email: email}, "# a mail to %s has the next command", email)
 }
 
-// Verify completes a sign-up by the token of its mail, and writes what SignUp writes.
+// Verify completes a sign-up by the token of its mail and its password, and writes what SignUp writes.
 func Verify(ctx context.Context, c Config, token string, s cli.Streams) error {
-	a, err := c.anyone()
+	a, password, err := c.account()
 	if err != nil {
 		return err
 	}
 	var made httpapi.SignedUp
-	if err := a.call(ctx, http.MethodPost, "/v1/signup/verify", mailToken{Token: token}, &made); err != nil {
+	if err := a.call(ctx, http.MethodPost, "/v1/signup/verify", mailToken{token, password}, &made); err != nil {
 		return err
 	}
 	return signedUp(made, s)
@@ -56,7 +56,7 @@ func Verify(ctx context.Context, c Config, token string, s cli.Streams) error {
 
 type mailToken struct {
 	Token    string `json:"token"`
-	Password string `json:"password,omitempty"`
+	Password string `json:"password"`
 }
 
 // RequestReset has a mail sent with which ResetPassword sets another password.

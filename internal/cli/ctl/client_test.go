@@ -194,7 +194,7 @@ func TestChangePassword(t *testing.T) {
 	}
 }
 
-// TestMails_Text: the commands of mails need no secret but the token.
+// TestMails_Text: the commands of mails send the token and a password.
 func TestMails_Text(t *testing.T) {
 	var asked []string
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -221,7 +221,7 @@ func TestMails_Text(t *testing.T) {
 	require.Equal(t, []string{
 		`POST /v1/signup {"email":"ada@example.com","password":"correct horse","team":"team","cluster":"main"}`,
 		`POST /v1/password-resets {"email":"ada@example.com"}`,
-		`POST /v1/signup/verify {"token":"first"}`,
+		`POST /v1/signup/verify {"token":"first","password":"correct horse"}`,
 		`PUT /v1/password-resets {"token":"second","password":"another horse"}`,
 	}, asked)
 }
