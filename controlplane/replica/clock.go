@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/controlplane/internal/periodic"
 	"github.com/freshet-io/freshet/objstore"
 )
 
@@ -97,25 +98,23 @@ const (
 	firstPeriod = time.Second
 )
 
-// run measures every period until ctx ends, and more often before the store has answered once.
-func (c *clock) run(ctx context.Context, period time.Duration) {
-	for {
-		wait := period
+// repeat measures every period until ctx ends, and more often before the store has answered once.
+func (c *clock) repeat(ctx context.Context, period time.Duration) *periodic.Loop {
+	pause := func() time.Duration {
 		if !c.measured.Load() {
-			wait = min(period, firstPeriod)
+			return min(period, firstPeriod)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-			c.measure(ctx)
-			if !c.near() {
-				c.log.Error("clocks differ, expiring nothing", zap.Stringer("clocks", c.survey(ctx)), zap.Duration("limit", c.max))
-			}
-		}
+		return period
 	}
+	l := new(periodic.Loop)
+	l.Start(ctx, pause(), func(ctx context.Context) time.Duration {
+		c.measure(ctx)
+		if !c.near() {
+			c.log.Error("clocks differ, expiring nothing", zap.Stringer("clocks", c.survey(ctx)), zap.Duration("limit", c.max))
+		}
+		return pause()
+	})
+	return l
 }
 
 // measure compares this machine's clock with the store's.

@@ -145,17 +145,13 @@ func TestClock_MeasuresSoonAfterTheStoreIsBack(t *testing.T) {
 		b.down.Store(true)
 		c := testClock(b)
 		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			c.run(ctx, 30*time.Second)
-		}()
+		measures := c.repeat(ctx, 30*time.Second)
 		time.Sleep(10*time.Second + firstPeriod/2)
 		require.Nil(t, c.agreed.Load())
 		b.down.Store(false)
 		time.Sleep(firstPeriod)
 		require.NotNil(t, c.agreed.Load())
 		cancel()
-		<-done
+		measures.Wait()
 	})
 }

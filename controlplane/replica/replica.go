@@ -145,11 +145,10 @@ const maxBackoff = 2 * time.Second
 // Run follows and owns until ctx ends, then hands over and returns nil.
 func (r *Replica) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var background sync.WaitGroup
-	background.Go(func() { r.clock.run(ctx, clockPeriod) })
+	measures := r.clock.repeat(ctx, clockPeriod)
 	defer func() {
 		cancel()
-		background.Wait()
+		measures.Wait()
 		r.checker.wait()
 	}()
 	wait, logged := r.cfg.Poll, ""
