@@ -173,7 +173,7 @@ func (c *cluster) open(clusterID string, warm bool) (*stored, error) {
 
 // beside begins the work beside the owner, which lasts until ctx ends.
 func (c *cluster) beside(ctx context.Context, work *lifecycle.Lifecycle, t replica.Tenure) (wait func()) {
-	scaled := c.scaler.Start(ctx, t.Owner, c.sessions.Loads)
+	scaled := c.scaler.Start(t.Owner, c.sessions.Loads)
 	worked := work.Start(ctx, lifecycle.Tenure{Owner: t.Owner, Kept: t.Kept, WantSnapshot: t.WantSnapshot})
 	return func() {
 		scaled()

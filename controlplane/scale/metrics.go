@@ -1,51 +1,43 @@
 package scale
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
+import "github.com/prometheus/client_golang/prometheus"
 
-	"github.com/freshet-io/freshet/controlplane/internal/promreg"
+func desc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("freshet_zone_"+name, help, []string{"zone"}, nil)
+}
+
+var (
+	agentsDesc      = desc("agents", "Agents of the zone that clients are sent to.")
+	utilizationDesc = desc("utilization_ratio", "Mean of freshet_agent_utilization_ratio over the zone's agents.")
+	loadDesc        = desc("load", "Sum of freshet_agent_utilization_ratio over the zone's agents.")
+	desiredDesc     = desc("desired_replicas", "Agents that the zone should have: freshet_zone_load over --target-utilization, rounded up, at least 1.")
 )
 
-// metrics are exported by the owner alone: other replicas export none, so that no series goes stale.
-type metrics struct{ agents, utilization, load, desired *prometheus.GaugeVec }
+// figures exports the figures of a Scaler. Only the owner exports any, so that no series goes stale.
+type figures struct{ *Scaler }
 
-func newMetrics(reg prometheus.Registerer) *metrics {
-	gauge := func(name, help string) *prometheus.GaugeVec {
-		return promreg.Register(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "freshet_zone_" + name, Help: help,
-		}, []string{"zone"}))
-	}
-	return &metrics{
-		agents:      gauge("agents", "Agents of the zone that clients are sent to."),
-		utilization: gauge("utilization_ratio", "Mean of freshet_agent_utilization_ratio over the zone's agents."),
-		load:        gauge("load", "Sum of freshet_agent_utilization_ratio over the zone's agents."),
-		desired:     gauge("desired_replicas", "Agents that the zone should have: freshet_zone_load over --target-utilization, rounded up, at least 1."),
+// Describe implements prometheus.Collector.
+func (figures) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{agentsDesc, utilizationDesc, loadDesc, desiredDesc} {
+		to <- d
 	}
 }
 
-func (m *metrics) all() []*prometheus.GaugeVec {
-	return []*prometheus.GaugeVec{m.agents, m.utilization, m.load, m.desired}
-}
-
-func (m *metrics) show(i *Info) {
-	if i.Desired == nil {
-		m.forget(i.Zone)
-	} else {
-		m.utilization.WithLabelValues(i.Zone).Set(i.Utilization)
-		m.load.WithLabelValues(i.Zone).Set(i.Load)
-		m.desired.WithLabelValues(i.Zone).Set(float64(*i.Desired))
+// Collect implements prometheus.Collector.
+func (f figures) Collect(to chan<- prometheus.Metric) {
+	infos, err := f.List()
+	if err != nil {
+		return // not the owner
 	}
-	m.agents.WithLabelValues(i.Zone).Set(float64(i.Agents))
-}
-
-func (m *metrics) forget(zone string) {
-	for _, g := range m.all() {
-		g.DeleteLabelValues(zone)
-	}
-}
-
-func (m *metrics) clear() {
-	for _, g := range m.all() {
-		g.Reset()
+	for i := range infos {
+		show := func(d *prometheus.Desc, value float64) {
+			to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, infos[i].Zone)
+		}
+		show(agentsDesc, float64(infos[i].Agents))
+		if infos[i].Desired != nil {
+			show(utilizationDesc, infos[i].Utilization)
+			show(loadDesc, infos[i].Load)
+			show(desiredDesc, float64(*infos[i].Desired))
+		}
 	}
 }

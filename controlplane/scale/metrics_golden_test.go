@@ -3,11 +3,13 @@ package scale
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/freshet-io/freshet/internal/metrictest"
 )
 
 func TestMetrics_Golden(t *testing.T) {
 	r := metrictest.NewRegistry()
-	newMetrics(r)
+	require.NoError(t, r.Register(figures{new(Scaler)}))
 	r.Golden(t)
 }

@@ -2,23 +2,22 @@
 // HorizontalPodAutoscaler, KEDA, ECS, a person. It starts and stops no agents itself.
 //
 // An agent's load is the largest share of its CPU, its network and its memory budgets that is in use. A zone's figure is the
-// sum of its agents' loads over the target, rounded up. It has no memory: damping is the autoscaler's (docs/scaling.md).
+// sum of its agents' loads over the target, rounded up. It has no memory: damping is the autoscaler's (docs/scaling.md). Figures are
+// computed when they are asked for, so that idle virtual clusters cost nothing.
 // Only the owner knows the loads. A new owner has no figure for a zone before it has heard all of the zone's agents, or for 3 s.
 package scale
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/freshet-io/freshet/controlplane/internal/periodic"
 	"github.com/freshet-io/freshet/controlplane/load"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/metadata"
@@ -26,8 +25,6 @@ import (
 )
 
 const (
-	// Interval is how often figures are computed.
-	Interval = time.Second
 	// learning is how long a new owner waits for the agents of a zone to report their load.
 	learning = 3 * time.Second
 	// minTarget is the lowest target.
@@ -62,13 +59,8 @@ type Owner interface {
 
 // Scaler computes the figures of one virtual cluster on this replica while that is the owner.
 type Scaler struct {
-	target  float64
-	metrics *metrics
-
-	mu struct {
-		sync.Mutex
-		tenure *tenure // nil: this replica is not the owner
-	}
+	target float64
+	tenure atomic.Pointer[tenure] // nil if this replica is not the owner
 }
 
 // New checks the settings.
@@ -77,7 +69,11 @@ func New(settings Settings, r prometheus.Registerer) (*Scaler, error) {
 	if err := settings.Validate(); err != nil {
 		return nil, fmt.Errorf("scaler: %w", err)
 	}
-	return &Scaler{target: settings.Target, metrics: newMetrics(r)}, nil
+	s := &Scaler{target: settings.Target}
+	if err := r.Register(figures{s}); err != nil {
+		return nil, fmt.Errorf("scaler: %w", err)
+	}
+	return s, nil
 }
 
 // tenure is one ownership.
@@ -85,53 +81,12 @@ type tenure struct {
 	owner Owner
 	loads func() *load.Table
 	begun time.Time
-	infos []Info // written by step, guarded by Scaler.mu; replaced whole
 }
 
-// Start computes figures once a second until ctx ends. loads returns the reports that the owner has of agents, nil while there
-// are none. wait returns after the end.
-func (s *Scaler) Start(ctx context.Context, o Owner, loads func() *load.Table) (wait func()) {
-	t := &tenure{owner: o, loads: loads, begun: time.Now()}
-	s.set(t)
-	steps := periodic.Every(ctx, Interval, func(context.Context) { s.step(t, time.Now()) })
-	return func() {
-		steps.Wait()
-		s.set(nil)
-		s.metrics.clear()
-	}
-}
-
-func (s *Scaler) set(t *tenure) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.tenure = t
-}
-
-// step computes the figures of all zones.
-func (s *Scaler) step(t *tenure, now time.Time) {
-	members, err := t.members()
-	if err != nil { // fenced, or about to end
-		s.metrics.clear()
-		return
-	}
-	reports := t.reports(now)
-	for _, before := range t.infos {
-		if len(members[before.Zone]) == 0 {
-			s.metrics.forget(before.Zone)
-		}
-	}
-	infos := make([]Info, 0, len(members))
-	for _, zone := range slices.Sorted(maps.Keys(members)) {
-		info := infoOf(zone, members[zone], reports, now)
-		if len(info.Loads) == info.Agents || len(info.Loads) > 0 && now.Sub(t.begun) >= learning {
-			info.compute(s.target)
-		}
-		s.metrics.show(&info)
-		infos = append(infos, info)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t.infos = infos
+// Start begins a tenure, which ends when end is called. loads returns the reports that the owner has of agents, nil while there are none.
+func (s *Scaler) Start(o Owner, loads func() *load.Table) (end func()) {
+	s.tenure.Store(&tenure{owner: o, loads: loads, begun: time.Now()})
+	return func() { s.tenure.Store(nil) }
 }
 
 // members returns the agents that serve clients, by zone. Agents that are hidden because their stream broke are among them: they
@@ -202,22 +157,25 @@ func (i *Info) compute(target float64) {
 	i.Desired = &desired
 }
 
-// List returns the latest figures of all zones, ordered by name. Errors: owner.ErrNotOwner.
+// List returns the figures of all zones, ordered by name. Errors: owner.ErrNotOwner.
 func (s *Scaler) List() ([]Info, error) {
-	s.mu.Lock()
-	t, infos := s.mu.tenure, []Info(nil)
-	if t != nil {
-		infos = t.infos
-	}
-	s.mu.Unlock()
+	t := s.tenure.Load()
 	if t == nil {
 		return nil, owner.ErrNotOwner
 	}
-	if _, err := t.owner.Read(func(*metadata.State) {}); err != nil {
+	members, err := t.members()
+	if err != nil {
 		return nil, err
 	}
-	if infos == nil {
-		return []Info{}, nil
+	now := time.Now()
+	reports := t.reports(now)
+	infos := make([]Info, 0, len(members))
+	for _, zone := range slices.Sorted(maps.Keys(members)) {
+		info := infoOf(zone, members[zone], reports, now)
+		if len(info.Loads) == info.Agents || len(info.Loads) > 0 && now.Sub(t.begun) >= learning {
+			info.compute(s.target)
+		}
+		infos = append(infos, info)
 	}
 	return infos, nil
 }
