@@ -18,19 +18,7 @@ const (
 	// shows it again. Each change moves partitions, and the clients that use them.
 	showAfter   = 5 * time.Second
 	hiddenAgain = 10 * time.Minute
-	// lookEvery is how often the streams are looked at.
-	lookEvery = hideAfter / 4
 )
-
-// watchStreams hides agents whose stream with this owner broke or whose address a newer process has, and shows agents again that
-// come back. Their sessions stay as they are (I9). Any other agent without a stream since the tenure began may be on its way to the owner.
-func (t *tenure) watchStreams() (wait func()) {
-	return t.every(lookEvery, func(now time.Time, late time.Duration) {
-		for _, c := range t.unseen(now, late) {
-			t.spawn(func() { t.hide(c) })
-		}
-	})
-}
 
 // unseen returns the sessions to hide or to show again. While no agent that serves clients is connected, the time of lost streams does
 // not run: either the owner's network broke, or clients have no other agent.

@@ -11,24 +11,49 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// every calls a function at intervals until the tenure ends. wait returns after the last call. A process that was stopped for a while has heard nobody, their
-// messages may be waiting to be read, and nobody could come back to it: that time, late, counts for no agent.
-func (t *tenure) every(interval time.Duration, look func(now time.Time, late time.Duration)) (wait func()) {
-	last := time.Now()
-	return periodic.Every(t.ctx, interval, func(context.Context) {
-		now := time.Now()
-		look(now, max(0, now.Sub(last)-2*interval))
-		last = now
-	}).Wait
-}
+const (
+	// lookEvery is how often sessions are looked at while one of them may have to be closed, hidden, or shown again.
+	lookEvery = hideAfter / 4
+	// restFor is the maximum pause of the looks, so that an agent is hidden no later because the looks rested when its stream broke. A process
+	// that is stopped for less within a pause does not notice.
+	restFor = hideAfter
+)
 
-// watchSessions closes sessions whose agent was silent for the session time-out, connected or not.
-func (t *tenure) watchSessions() (wait func()) {
-	return t.every(t.limits.SessionTimeout/10, func(now time.Time, late time.Duration) {
+// watch looks at the sessions until the tenure ends. It closes sessions whose agent was silent for the session time-out, connected or not. It
+// hides agents whose stream with this owner broke or whose address a newer process has, and shows agents again that come back. Their sessions
+// stay as they are (I9). Any other agent without a stream since the tenure began may be on its way to the owner.
+//
+// While a process is stopped, messages of agents wait to be read, and agents cannot come back. This time, late, counts for no agent.
+func (t *tenure) watch() (wait func()) {
+	last, pause := time.Now(), lookEvery
+	looks := new(periodic.Loop)
+	looks.Start(t.ctx, pause, func(context.Context) time.Duration {
+		now := time.Now()
+		late := max(0, now.Sub(last)-pause-lookEvery)
 		for _, session := range t.silent(now, late) {
 			t.spawn(func() { t.closeSilent(session) })
 		}
+		for _, c := range t.unseen(now, late) {
+			t.spawn(func() { t.hide(c) })
+		}
+		last, pause = now, t.rest(now)
+		return pause
 	})
+	return looks.Wait
+}
+
+// rest returns the pause before the next look, which is longer if all agents are connected and shown.
+func (t *tenure) rest(now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	pause := restFor
+	for session, open := range t.mu.sessions {
+		if t.mu.agents[session] == nil || open.hidden {
+			return lookEvery
+		}
+		pause = min(pause, max(lookEvery, open.heard.Add(t.limits.SessionTimeout).Sub(now)))
+	}
+	return pause
 }
 
 // silent gives the sessions not heard of for the time-out, once each.

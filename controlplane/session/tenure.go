@@ -132,7 +132,7 @@ func (t *tenure) newOpenSession(info metadata.SessionInfo) *openSession {
 }
 
 func (t *tenure) run() {
-	t.waits = append(t.waits, t.watchSessions(), t.watchStreams())
+	t.waits = append(t.waits, t.watch())
 	if t.jobs != nil {
 		t.waits = append(t.waits, t.jobs.Start(t.ctx))
 	}

@@ -43,3 +43,23 @@ func TestTenure_UnseenNotServing(t *testing.T) {
 	require.Empty(t, tenure.unseen(begin.Add(time.Minute+hideAfter/2), 0), "it has a second from then on")
 	require.Equal(t, []*metadata.HideSession{{Session: 3, Hidden: true}}, tenure.unseen(begin.Add(time.Minute+hideAfter), 0))
 }
+
+// TestTenure_Rest: the looks rest while all agents are connected and shown, for no longer than until one of them is silent for too long.
+func TestTenure_Rest(t *testing.T) {
+	now := time.Now()
+	one, other := &openSession{heard: now}, &openSession{heard: now}
+	tenure := &tenure{limits: Limits{SessionTimeout: 5 * time.Second}}
+	require.Equal(t, restFor, tenure.rest(now), "no agents")
+	tenure.mu.agents = map[id.Session]*agent{1: {}, 2: {}}
+	tenure.mu.sessions = map[id.Session]*openSession{1: one, 2: other}
+	require.Equal(t, restFor, tenure.rest(now))
+	other.heard = now.Add(-4500 * time.Millisecond)
+	require.Equal(t, 500*time.Millisecond, tenure.rest(now))
+	other.heard = now.Add(-time.Minute)
+	require.Equal(t, lookEvery, tenure.rest(now), "its session could not be closed")
+	other.heard, other.hidden = now, true
+	require.Equal(t, lookEvery, tenure.rest(now))
+	other.hidden = false
+	delete(tenure.mu.agents, 2)
+	require.Equal(t, lookEvery, tenure.rest(now))
+}
