@@ -31,7 +31,7 @@ type PeerConfig struct {
 	ServerTLS, ClientTLS *tls.Config
 	// Silence is how long an agent may say nothing on a stream of batches before it is given up. Default 3 s.
 	Silence time.Duration
-	// OwnerSilence is how long the owner may leave the agent's probes, two a second, unanswered before other agents are
+	// OwnerSilence is how long the owner may leave the agent's probes, two a second while it commits, unanswered before other agents are
 	// told that this one writes for nobody. Default 1.5 s.
 	OwnerSilence time.Duration
 	// TurnPatience is how long a turn to another writer of the zone waits for what is under way before it is asked back; see

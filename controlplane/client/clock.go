@@ -17,7 +17,7 @@ type ownerClock struct {
 	}
 }
 
-// estimateLife is how long a good estimate is preferred to a newer, worse one: long enough to keep the best of some
+// estimateLife is how long a good estimate is preferred to a newer, worse one: long enough to keep the best of ten to
 // twenty probes, short enough that clocks do not drift apart meanwhile.
 const estimateLife = 10 * time.Second
 

@@ -101,7 +101,7 @@ func (c *Config) Validate() error {
 	if c.Handler == nil {
 		errs = append(errs, errors.New("no handler"))
 	}
-	if c.StreamTimeout < probeInterval {
+	if c.StreamTimeout < idleInterval {
 		errs = append(errs, errors.New("stream timeout is below the probe interval"))
 	}
 	return errors.Join(errs...)

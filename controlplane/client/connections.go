@@ -20,8 +20,13 @@ import (
 
 var errNoOwner = errors.New("no replica knows an owner")
 
-// refreshInterval is how often the addresses of replicas are asked for while there is a stream.
-const refreshInterval = 10 * time.Second
+const (
+	// refreshInterval is how often the addresses of replicas are asked for while there is a stream.
+	refreshInterval = 10 * time.Second
+	// idleConnection is the time without a call after which a connection is closed. A connection costs the replica memory and goroutines, and
+	// agents need other replicas than the owner only to find the next owner.
+	idleConnection = 10 * time.Second
+)
 
 // maxReplicas bounds the addresses learned from replicas.
 const maxReplicas = 32
@@ -80,9 +85,9 @@ func (c *connections) owner(ctx context.Context) (string, error) {
 	return "", &ownerError{errs}
 }
 
-// refresh learns of replicas that came or went while there is a stream, so that the next owner is found if those
-// known now are gone by then.
-func (c *connections) refresh(ctx context.Context) {
+// refresh learns of replicas that came or went while there is a stream with the owner at an address, so that the next owner is found if
+// those known now are gone by then.
+func (c *connections) refresh(ctx context.Context, owner string) {
 	tick := time.NewTicker(refreshInterval)
 	defer tick.Stop()
 	for {
@@ -90,7 +95,12 @@ func (c *connections) refresh(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_, _ = c.owner(ctx) // the stream tells whether the owner is reached
+			call, cancel := context.WithTimeout(ctx, c.cfg.DialTimeout)
+			answer, err := c.client(owner).Locate(call, &api.LocateRequest{VirtualCluster: c.cfg.VirtualCluster})
+			cancel()
+			if err == nil { // else the stream ends soon, or the next answer comes
+				c.learn(answer)
+			}
 		}
 	}
 }
@@ -183,6 +193,7 @@ func (c *connections) options() []grpc.DialOption {
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}),
 		grpc.WithInitialWindowSize(4 << 20),
 		grpc.WithInitialConnWindowSize(8 << 20),
+		grpc.WithIdleTimeout(idleConnection),
 	}
 	if c.cfg.Dial != nil {
 		options = append(options, grpc.WithContextDialer(c.cfg.Dial))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -118,4 +119,22 @@ func TestConnections_CloseThoseToReplicasThatAreGone(t *testing.T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	require.Contains(t, c.mu.conns, "e", "the stream is about to begin")
+}
+
+// TestConnections_IdleOnesAreClosed: an agent keeps no connection to replicas that it does not call.
+func TestConnections_IdleOnesAreClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startReplicas(t)
+		c := newConnections(Config{Replicas: []string{"a", "b"}, DialTimeout: time.Minute, Dial: r.dial})
+		defer c.close()
+		r.name("a", "a", "b")
+		_, err := c.owner(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, []string{"a", "b"}, r.connected())
+		time.Sleep(3 * idleConnection) // sleeps: virtual time of the bubble
+		require.Empty(t, r.connected())
+		_, err = c.owner(t.Context())
+		require.NoError(t, err, "it connects again")
+	})
 }

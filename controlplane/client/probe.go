@@ -90,7 +90,7 @@ func (p *prober) reset() {
 	p.mu.flying, p.mu.inAir = nil, false
 }
 
-// Hears tells whether the owner has answered a probe within a time, which should be above probeInterval: both ways
+// Hears reports whether the owner has answered a probe within a time, which should be above idleInterval: both ways
 // to it were open then.
 func (s *Session) Hears(within time.Duration) bool {
 	s.probes.mu.Lock()

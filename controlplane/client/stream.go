@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,8 +31,9 @@ type stream struct {
 	plans  plans          // of the receiving goroutine
 	steady steady         // the owner's clock; guarded by Session.mu
 	parts  *api.Catalogue // received parts of a full catalogue, joined; used by the receiving goroutine
-	// told is when the agent last sent its load. It is used by begin, and then by the sending goroutine.
-	told time.Time
+	// The others are used by begin, and then by the sending goroutine.
+	reported time.Time // when the agent last sent its load and a probe with it
+	commits  bool      // a commit was sent since the last tick
 }
 
 // call sends a call. Called with Session.mu held.
@@ -72,7 +74,7 @@ func (s *Session) converse(ctx context.Context) (welcomed bool, err error) {
 		return false, fmt.Errorf("%w: the owner's first item is neither Welcome nor Refused", errRefused)
 	}
 	s.log.Info("session stream with the owner opened", zap.String("owner", address), zap.Uint32("session", first.GetWelcome().Session))
-	err = s.serve(ctx, st, first.GetWelcome())
+	err = s.serve(ctx, st, first.GetWelcome(), address)
 	if errors.Is(err, errSilent) {
 		s.conns.drop(address)
 	}
@@ -165,13 +167,13 @@ func closedCallError(c *call) error {
 	return ErrSessionClosed
 }
 
-// serve runs a welcomed stream to its end.
-func (s *Session) serve(ctx context.Context, st *stream, welcome *api.Welcome) error {
+// serve runs a welcomed stream with the owner at an address to its end.
+func (s *Session) serve(ctx context.Context, st *stream, welcome *api.Welcome, address string) error {
 	s.cfg.Handler.OnWelcome(welcome)
 	s.begin(st, welcome)
 	var sender sync.WaitGroup
 	sender.Go(func() { s.send(ctx, st) })
-	sender.Go(func() { s.conns.refresh(ctx) })
+	sender.Go(func() { s.conns.refresh(ctx, address) })
 	err := s.receive(st)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
@@ -212,8 +214,7 @@ func (s *Session) begin(st *stream, welcome *api.Welcome) {
 		st.out.push(drain.item)
 	}
 	s.mu.Unlock()
-	s.probe(true)
-	s.tellLoad(st)
+	s.report(st)
 }
 
 // leaveStream detaches the session from its stream. Calls that were sent and must not be repeated fail with ErrUnavailable.
@@ -227,8 +228,13 @@ func (s *Session) leaveStream() {
 	}
 }
 
-// probeInterval is the maximum time between two probes, which are also heartbeats. The protocol requires at most 1 s.
-const probeInterval = 500 * time.Millisecond
+const (
+	// probeInterval is the maximum time between two probes of an agent that commits.
+	probeInterval = 500 * time.Millisecond
+	// idleInterval is the maximum time between two probes, which are also heartbeats, and between two load reports. The protocol requires at
+	// most 1 s. Probes are most of what an idle agent costs the owner.
+	idleInterval = 2 * probeInterval
+)
 
 // send writes the outbox in batches, and sends probes and load reports. It ends the stream if the owner is silent for StreamTimeout.
 func (s *Session) send(ctx context.Context, st *stream) {
@@ -243,10 +249,13 @@ func (s *Session) send(ctx context.Context, st *stream) {
 				st.cancel(errSilent)
 				return
 			}
-			s.probe(true)
-			if s.loadDue(st) {
-				s.tellLoad(st)
+			switch {
+			case time.Since(st.reported) > idleInterval-probeInterval/2: // this tick is the nearest
+				s.report(st)
+			case st.commits:
+				s.probe(true)
 			}
+			st.commits = false
 		case <-st.out.signal:
 			if err := s.flush(st); err != nil {
 				st.cancel(fmt.Errorf("send: %w", grpcerr.Plain(err)))
@@ -262,6 +271,7 @@ func (s *Session) flush(st *stream) error {
 		if len(items) == 0 {
 			return nil
 		}
+		st.commits = st.commits || slices.ContainsFunc(items, func(i *api.AgentItem) bool { return i.GetCommit() != nil })
 		s.metrics.items.Add(float64(len(items)))
 		s.metrics.messages.Inc()
 		if err := st.rpc.Send(&api.ToOwner{Items: items}); err != nil {

@@ -12,23 +12,16 @@ type ZoneWriterHandler interface {
 	OnZoneWriter(*api.ZoneWriter)
 }
 
-// loadInterval is how often the owner is told the agent's load.
-const loadInterval = time.Second
-
-// tellLoad tells the owner how much this agent has to do, if that is known.
-func (s *Session) tellLoad(st *stream) {
+// report sends a probe and the agent's load, if that is known. Both go in one message.
+func (s *Session) report(st *stream) {
+	st.reported = time.Now()
+	s.probe(true)
 	if s.cfg.Load == nil {
 		return
 	}
-	st.told = time.Now()
 	if load := s.cfg.Load(); load != nil {
 		st.out.push(&api.AgentItem{Item: &api.AgentItem_Load{Load: load}})
 	}
-}
-
-// loadDue tells whether this tick of the sender is the one nearest to the next report.
-func (s *Session) loadDue(st *stream) bool {
-	return time.Since(st.told) > loadInterval-probeInterval/2
 }
 
 func (s *Session) zoneWriter(m *api.ZoneWriter) {
