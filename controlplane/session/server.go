@@ -36,6 +36,9 @@ var ErrNotServed = errors.New("is not served for this key")
 const (
 	maxStreams     = 64
 	maxHeaderBytes = 16 << 10
+	// maxConnectionIdle is the time without a call after which a connection is closed, so that the bounds of calls bound the connections
+	// of a virtual cluster too. Agents close theirs earlier.
+	maxConnectionIdle = 30 * time.Second
 )
 
 // ServerOptions are the gRPC options of a server for agents: authentication, bounds, keepalive and buffers. secure is
@@ -57,7 +60,7 @@ func ServerOptions(set *keys.Set, secure *tls.Config, log *zap.Logger) []grpc.Se
 		grpc.ReadBufferSize(4 << 10),
 		grpc.InitialWindowSize(streamWindow),
 		grpc.InitialConnWindowSize(8 << 20),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxConnectionIdle, Time: 10 * time.Second, Timeout: 3 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.ConnectionTimeout(10 * time.Second),
 	}
