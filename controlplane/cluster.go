@@ -78,10 +78,12 @@ func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 		spec: spec, cfg: &c.cfg, statuses: c.statuses, members: c.members, store: c.store, log: c.cfg.Log.With(zap.String("virtual_cluster", spec.Name)),
 		bucket: c.bucket, directory: c.directory(), warm: c.warm, takeovers: c.takeovers,
 	}
-	own := prometheus.NewRegistry()
-	built.gathered, built.metrics = own, prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": spec.Name}, own)
 	if spec.Stored {
-		built.gathered, built.metrics = nonzero{own}, hostedMetrics{own: built.metrics, shared: c.clusters.hosted}
+		own := &gauges{virtualCluster: spec.Name}
+		built.gathered, built.metrics = own, hostedMetrics{own: own, shared: c.clusters.hosted}
+	} else {
+		own := prometheus.NewRegistry()
+		built.gathered, built.metrics = own, prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": spec.Name}, own)
 	}
 	bounds := c.cfg.boundsOf(spec)
 	var err error

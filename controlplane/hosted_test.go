@@ -16,9 +16,9 @@ func TestHostedMetrics(t *testing.T) {
 	shared := prometheus.NewRegistry()
 	all := prometheus.Gatherers{shared}
 	for i, name := range []string{"one", "two"} {
-		own := prometheus.NewRegistry()
-		all = append(all, nonzero{own})
-		r := hostedMetrics{own: prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": name}, own), shared: shared}
+		own := &gauges{virtualCluster: name}
+		all = append(all, own)
+		r := hostedMetrics{own: own, shared: shared}
 		promreg.Register(r, prometheus.NewCounter(prometheus.CounterOpts{Name: "c_total"})).Inc()
 		promreg.Register(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "v_total"}, []string{"l"})).WithLabelValues("x").Inc()
 		promreg.Register(r, prometheus.NewHistogram(prometheus.HistogramOpts{Name: "h", Buckets: []float64{1}})).Observe(1)
@@ -46,4 +46,25 @@ v_total{l="x"} 2
 # TYPE z gauge
 z{l="x",virtual_cluster="one"} 1
 `)))
+}
+
+// TestGauges_Register: a gauge that is there is returned, as promreg needs it, and one that contradicts another is an error of Gather.
+func TestGauges_Register(t *testing.T) {
+	g := &gauges{virtualCluster: "one"}
+	gauge := func(name, help string) prometheus.Gauge {
+		return promreg.Register(g, prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help}))
+	}
+	first := gauge("a", "help")
+	require.Same(t, first, gauge("a", "help"))
+	first.Set(1)
+	gauge("b", "help").Set(1)
+	count, err := testutil.GatherAndCount(g)
+	require.NoError(t, err)
+	require.Equal(t, 2, count)
+	require.True(t, g.Unregister(first))
+	require.False(t, g.Unregister(first))
+	gauge("b", "other help").Set(1)
+	families, err := g.Gather()
+	require.ErrorContains(t, err, "different label names or a different help string")
+	require.Len(t, families, 1)
 }
