@@ -2,15 +2,13 @@ package scale
 
 import "github.com/prometheus/client_golang/prometheus"
 
-func desc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("freshet_zone_"+name, help, []string{"zone"}, nil)
-}
-
 var (
-	agentsDesc      = desc("agents", "Agents of the zone that clients are sent to.")
-	utilizationDesc = desc("utilization_ratio", "Mean of freshet_agent_utilization_ratio over the zone's agents.")
-	loadDesc        = desc("load", "Sum of freshet_agent_utilization_ratio over the zone's agents.")
-	desiredDesc     = desc("desired_replicas", "Agents that the zone should have: freshet_zone_load over --target-utilization, rounded up, at least 1.")
+	zoneLabel       = []string{"zone"}
+	agentsDesc      = prometheus.NewDesc("freshet_zone_agents", "Agents of the zone that clients are sent to.", zoneLabel, nil)
+	utilizationDesc = prometheus.NewDesc("freshet_zone_utilization_ratio", "Mean of freshet_agent_utilization_ratio over the zone's agents.", zoneLabel, nil)
+	loadDesc        = prometheus.NewDesc("freshet_zone_load", "Sum of freshet_agent_utilization_ratio over the zone's agents.", zoneLabel, nil)
+	desiredDesc     = prometheus.NewDesc("freshet_zone_desired_replicas",
+		"Agents that the zone should have: freshet_zone_load over --target-utilization, rounded up, at least 1.", zoneLabel, nil)
 )
 
 // figures exports the figures of a Scaler. Only the owner exports any, so that no series goes stale.
@@ -30,14 +28,12 @@ func (f figures) Collect(to chan<- prometheus.Metric) {
 		return // not the owner
 	}
 	for i := range infos {
-		show := func(d *prometheus.Desc, value float64) {
-			to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, infos[i].Zone)
-		}
-		show(agentsDesc, float64(infos[i].Agents))
+		zone := infos[i].Zone
+		to <- prometheus.MustNewConstMetric(agentsDesc, prometheus.GaugeValue, float64(infos[i].Agents), zone)
 		if infos[i].Desired != nil {
-			show(utilizationDesc, infos[i].Utilization)
-			show(loadDesc, infos[i].Load)
-			show(desiredDesc, float64(*infos[i].Desired))
+			to <- prometheus.MustNewConstMetric(utilizationDesc, prometheus.GaugeValue, infos[i].Utilization, zone)
+			to <- prometheus.MustNewConstMetric(loadDesc, prometheus.GaugeValue, infos[i].Load, zone)
+			to <- prometheus.MustNewConstMetric(desiredDesc, prometheus.GaugeValue, float64(*infos[i].Desired), zone)
 		}
 	}
 }
