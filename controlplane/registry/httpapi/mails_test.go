@@ -61,7 +61,9 @@ func openWithMail(t *testing.T) (*fixture, *mailbox) {
 	return f, box
 }
 
-func tokenBody(token string) string { return `{"token":"` + token + `","password":"` + rightPassword + `"}` }
+func tokenBody(token string) string {
+	return `{"token":"` + token + `","password":"` + rightPassword + `"}`
+}
 
 // TestSignUp_ByMail: the answer to a sign-up does not show whether the address has an account. The mail does, and its token makes a verified account once.
 func TestSignUp_ByMail(t *testing.T) {
