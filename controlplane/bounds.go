@@ -106,6 +106,16 @@ func (c *Config) boundsOf(s *directory.Spec) Bounds {
 	return b
 }
 
+// logLimitsOf returns the bytes of the log of the virtual cluster of a Spec after which a snapshot is taken, from which commands are delayed,
+// and at which they are refused.
+func (c *Config) logLimitsOf(s *directory.Spec) (snapshot, soft, hard int64) {
+	if !s.Stored {
+		return c.SnapshotBytes, c.SoftLogBytes, c.HardLogBytes
+	}
+	hard = min(cmp.Or(s.LogBytes, directory.DefaultLogBytes), c.HardLogBytes)
+	return min(c.SnapshotBytes, hard/4), min(c.SoftLogBytes, hard/2), hard
+}
+
 // limitsOf returns the limits of the agent sessions of the virtual cluster of a Spec.
 func (c *Config) limitsOf(s *directory.Spec) session.Limits {
 	l := c.Limits

@@ -58,6 +58,8 @@ type cluster struct {
 	unfollow  func()                     // set by identify
 	warm      chan struct{}              // of ControlPlane
 	takeovers *semaphore.Weighted        // of ControlPlane
+	snapshots *semaphore.Weighted        // of ControlPlane
+	space     *etcdSpace                 // of ControlPlane
 	began     atomic.Bool                // run was called
 	contacted atomic.Bool                // an agent has called
 	noted     atomic.Bool                // the registry knows
@@ -76,7 +78,7 @@ type stored struct {
 func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 	built := &cluster{
 		spec: spec, cfg: &c.cfg, statuses: c.statuses, members: c.members, store: c.store, log: c.cfg.Log.With(zap.String("virtual_cluster", spec.Name)),
-		bucket: c.bucket, directory: c.directory(), warm: c.warm, takeovers: c.takeovers,
+		bucket: c.bucket, directory: c.directory(), warm: c.warm, takeovers: c.takeovers, snapshots: c.snapshots, space: c.space,
 	}
 	if spec.Stored {
 		own := &gauges{virtualCluster: spec.Name}
@@ -153,6 +155,7 @@ func (c *cluster) open(clusterID string, warm bool) (*stored, error) {
 		return nil, err
 	}
 	bounds := c.cfg.boundsOf(c.spec)
+	snapshotBytes, softLog, hardLog := c.cfg.logLimitsOf(c.spec)
 	s.replica, err = replica.New(replica.Config{
 		Replica: c.cfg.ReplicaID, Address: c.cfg.Advertise, TakeOver: c.cfg.TakeOver, Cold: !warm, Log: metadataLog, ClusterID: clusterID,
 		Turn: c.turn, Admit: c.admission(warm),
@@ -160,9 +163,9 @@ func (c *cluster) open(clusterID string, warm bool) (*stored, error) {
 		OnOwner: c.sessions.Own, BeforeBootstrap: s.bucket.beforeBootstrap, ConfirmBucket: s.bucket.confirm, Final: final,
 		Beside: func(ctx context.Context, t replica.Tenure) (wait func()) { return c.beside(ctx, s.work, t) }, Version: c.members.versions.Lowest,
 		Clocks:        c.clocks,
-		SnapshotBytes: c.cfg.SnapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval,
+		SnapshotBytes: snapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval, SnapshotSlots: c.snapshots,
 		Owner: owner.Config{
-			SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes, QueueBytes: bounds.QueueBytes,
+			SoftLogBytes: softLog, HardLogBytes: hardLog, LogRoom: c.space.room, QueueBytes: bounds.QueueBytes,
 			MaxExtents: bounds.Extents, MaxFresh: c.cfg.MaxFreshBundles, MaxBytes: bounds.Bytes,
 		},
 		Logger: c.log, Registerer: c.metrics, MaxProducers: bounds.Producers, Limits: bounds.Limits,

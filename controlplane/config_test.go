@@ -59,6 +59,24 @@ func TestConfig_BoundsOfSpecs(t *testing.T) {
 	require.Equal(t, cfg.Bounds(), cfg.boundsOf(vc.spec(cfg.share())))
 }
 
+// TestConfig_LogLimitsOfSpecs: a virtual cluster of etcd has a log of its own size, which the settings bound. Those of the settings have its limits.
+func TestConfig_LogLimitsOfSpecs(t *testing.T) {
+	cfg := Config{}
+	cfg.ApplyDefaults()
+	for _, c := range []struct {
+		spec                 directory.Spec
+		snapshot, soft, hard int64
+	}{
+		{directory.Spec{}, 64 << 20, 256 << 20, 512 << 20},
+		{directory.Spec{Stored: true}, 8 << 20, 16 << 20, 32 << 20},
+		{directory.Spec{Stored: true, LogBytes: directory.MinLogBytes}, 1 << 18, 1 << 19, 1 << 20},
+		{directory.Spec{Stored: true, LogBytes: 1 << 40}, 64 << 20, 256 << 20, 512 << 20},
+	} {
+		snapshot, soft, hard := cfg.logLimitsOf(&c.spec)
+		require.Equal(t, []int64{c.snapshot, c.soft, c.hard}, []int64{snapshot, soft, hard}, "%+v", c.spec)
+	}
+}
+
 func TestConfig_Advertised(t *testing.T) {
 	pod := advertise.Place{Hostname: "cp-0", IP: "10.0.0.7"}
 	for name, tt := range map[string]struct {

@@ -52,6 +52,8 @@ type ControlPlane struct {
 	messages  *session.Messages // likewise
 	warm      chan struct{}     // has an element for each cluster that stays warm without Spec.Warm
 	takeovers *semaphore.Weighted
+	snapshots *semaphore.Weighted
+	space     *etcdSpace
 	store     *probe.Watch
 	bucket    *storeClock // Config.Bucket
 	statuses  *statuses
@@ -64,7 +66,7 @@ func New(cfg Config) (*ControlPlane, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
 	}
-	return &ControlPlane{cfg: cfg, bucket: newStoreClock(cfg.Bucket), warm: make(chan struct{}, maxWarm), takeovers: semaphore.NewWeighted(maxTakeovers), store: probe.NewWatch(probe.CreateOnly, open.Address(cfg.BucketLocation), cfg.Log)}, nil
+	return &ControlPlane{cfg: cfg, bucket: newStoreClock(cfg.Bucket), warm: make(chan struct{}, maxWarm), takeovers: semaphore.NewWeighted(maxTakeovers), snapshots: semaphore.NewWeighted(maxSnapshots), store: probe.NewWatch(probe.CreateOnly, open.Address(cfg.BucketLocation), cfg.Log)}, nil
 }
 
 // Listen opens the addresses and builds the servers, so that a fault shows before anything runs.
@@ -120,6 +122,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 		},
 	}
 	c.cfg.Log = explaining(c.cfg.Log, c.members.health.explain)
+	c.space = newEtcdSpace(c.cfg.Etcd, c.cfg.Log, c.cfg.Registry)
 	c.answers, c.messages = session.NewAnswers(c.cfg.memory()), session.NewMessages(c.cfg.memory())
 	c.clusters = newClusters(c.newCluster, c.readyCluster, set, c.cfg.Registry, c.cfg.Log)
 	c.contacts = newContacts(c.clusters, c.registry().ClusterContacted, c.cfg.Log, c.cfg.Registry)
@@ -289,6 +292,9 @@ func (c *ControlPlane) Warnings() []string {
 	if fault := c.members.health.fault(); fault != nil && c.Ready() == nil { // else Ready names it
 		all = append(all, fault.Error())
 	}
+	if crowded := c.space.crowded(); crowded != nil {
+		all = append(all, crowded.Error())
+	}
 	return append(all, c.clusters.warnings()...)
 }
 
@@ -310,6 +316,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		// The lease stops after the virtual clusters have resigned and the replica has left.
 		service.Service{Name: "replica lease", Run: c.lease.Run},
 		service.Service{Name: "replica members", Run: c.members.run},
+		service.Service{Name: "room in etcd", Run: c.space.run},
 		service.Service{Name: "other replicas", Run: c.statuses.peers.run},
 		// The start does not wait for the store: Ready, Warnings and logs name one that is away.
 		service.Service{Name: "object store probe", Run: func(ctx context.Context) error { return c.store.Run(ctx, c.cfg.Bucket) }},

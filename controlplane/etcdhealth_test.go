@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,14 +69,22 @@ func TestEtcdHealth_Explain(t *testing.T) {
 	})
 }
 
+// memberSize is the size of a member's database.
+type memberSize struct{ inUse, file, quota int64 }
+
 // member answers etcd's status requests.
 type etcdMember struct {
 	pb.UnimplementedMaintenanceServer
 	leader uint64
+	size   atomic.Pointer[memberSize] // nil for an empty member
 }
 
 func (m *etcdMember) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
-	return &pb.StatusResponse{Leader: m.leader}, nil
+	status := &pb.StatusResponse{Leader: m.leader}
+	if size := m.size.Load(); size != nil {
+		status.DbSizeInUse, status.DbSize, status.DbSizeQuota = size.inUse, size.file, size.quota
+	}
+	return status, nil
 }
 
 // startMember returns the address of a member.

@@ -28,7 +28,8 @@ func (c *ControlPlane) listenPublic(ctx context.Context, set *keys.Set) error {
 			g := set.Grant(key)
 			return g != nil && g.Kind == keys.Operator
 		},
-		SignUp: c.cfg.SignUp, ControlPlane: cmp.Or(c.cfg.PublicAddress, c.cfg.Advertise), TrustedProxies: c.cfg.TrustedProxies, Purge: c.expiry.Wake, URL: c.cfg.PublicURL,
+		Crowded: c.space.crowded,
+		SignUp:  c.cfg.SignUp, ControlPlane: cmp.Or(c.cfg.PublicAddress, c.cfg.Advertise), TrustedProxies: c.cfg.TrustedProxies, Purge: c.expiry.Wake, URL: c.cfg.PublicURL,
 	}
 	if c.cfg.MailServer != nil {
 		c.mails = mail.New(mail.Config{Server: c.cfg.MailServer, Log: c.cfg.Log, Registerer: c.cfg.Registry})

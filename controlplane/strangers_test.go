@@ -84,5 +84,6 @@ func TestMetrics_Golden(t *testing.T) {
 	newStrangers(1, zap.NewNop(), r)
 	r.MustRegister(clusterStates{&clusters{}})
 	newContacts(nil, nil, nil, r)
+	newEtcdSpace(nil, zap.NewNop(), r)
 	r.Golden(t)
 }

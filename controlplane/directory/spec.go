@@ -26,6 +26,9 @@ const (
 	// MinMemory and DefaultMemory are the minimum and the default of Spec.Memory in etcd.
 	MinMemory     = 16 << 20
 	DefaultMemory = 128 << 20
+	// MinLogBytes and DefaultLogBytes are the minimum and the default of Spec.LogBytes in etcd.
+	MinLogBytes     = 1 << 20
+	DefaultLogBytes = 32 << 20
 )
 
 // State is the state of a virtual cluster in its life.
@@ -53,6 +56,10 @@ type Spec struct {
 	// replica uses its own memory limit if that is lower. Nothing adds up the Memory of several virtual clusters. 0 means no limit, in the
 	// settings alone. Default in etcd: DefaultMemory.
 	Memory int64
+	// LogBytes is the untrimmed metadata log, in bytes, at which commands are refused. From half of it on they are delayed, and a snapshot is taken
+	// after a quarter. A replica uses its own settings where they are lower. While etcd is crowded, all three are multiplied by a factor below 1.
+	// 0 means DefaultLogBytes in etcd, and the replica's settings for a virtual cluster of the settings.
+	LogBytes int64
 	// Warm has replicas follow the log of the virtual cluster while another one is its owner, so that they take over sooner. Others do so for a
 	// few virtual clusters. It is set for those of the settings.
 	Warm bool
@@ -81,7 +88,7 @@ func (s *Spec) Entries() []keys.Entry {
 
 // SameButKeys reports whether two Specs differ in nothing but their keys.
 func (s *Spec) SameButKeys(o *Spec) bool {
-	return s.ID == o.ID && s.Name == o.Name && s.State == o.State && s.Warm == o.Warm && s.Memory == o.Memory && s.Limits == o.Limits &&
+	return s.ID == o.ID && s.Name == o.Name && s.State == o.State && s.Warm == o.Warm && s.Memory == o.Memory && s.LogBytes == o.LogBytes && s.Limits == o.Limits &&
 		s.DefaultPartitions == o.DefaultPartitions && maps.Equal(s.Broker.Texts(), o.Broker.Texts())
 }
 
@@ -103,6 +110,7 @@ type record struct {
 	Keys              []recordKey       `json:"keys,omitempty"`
 	Warm              bool              `json:"warm,omitempty"`
 	Memory            int64             `json:"memory_bytes,omitempty"` // 0: DefaultMemory
+	LogBytes          int64             `json:"log_bytes,omitempty"`    // 0: DefaultLogBytes
 	Limits            map[string]int64  `json:"limits,omitempty"`       // by metadata.LimitKind
 	DefaultPartitions int32             `json:"default_partitions"`
 	Configs           map[string]string `json:"configs,omitempty"` // of Broker
@@ -127,7 +135,7 @@ var limitKinds = func() map[string]metadata.LimitKind {
 
 // encode returns the JSON of a Spec. Error: ErrSpec.
 func (s *Spec) encode() ([]byte, error) {
-	r := record{Version: specVersion, Name: s.Name, State: s.State, Warm: s.Warm, Memory: s.Memory, DefaultPartitions: s.DefaultPartitions, Configs: s.Broker.Texts(), Limits: map[string]int64{}}
+	r := record{Version: specVersion, Name: s.Name, State: s.State, Warm: s.Warm, Memory: s.Memory, LogBytes: s.LogBytes, DefaultPartitions: s.DefaultPartitions, Configs: s.Broker.Texts(), Limits: map[string]int64{}}
 	for _, k := range s.Keys {
 		kind := ""
 		for name, of := range keyKinds {
@@ -181,7 +189,7 @@ func decode(clusterID string, value []byte) (*Spec, error) {
 	if _, err := strict.Token(); !errors.Is(err, io.EOF) {
 		return fault("text behind the JSON object")
 	}
-	s := &Spec{ID: clusterID, Stored: true, Name: r.Name, State: r.State, Warm: r.Warm, Memory: cmp.Or(r.Memory, DefaultMemory), DefaultPartitions: r.DefaultPartitions}
+	s := &Spec{ID: clusterID, Stored: true, Name: r.Name, State: r.State, Warm: r.Warm, Memory: cmp.Or(r.Memory, DefaultMemory), LogBytes: r.LogBytes, DefaultPartitions: r.DefaultPartitions}
 	switch {
 	case r.Version != specVersion:
 		return fault("version %d", r.Version)
@@ -193,6 +201,8 @@ func decode(clusterID string, value []byte) (*Spec, error) {
 		return fault("%d partitions by default: must be 1 to %d", r.DefaultPartitions, metadata.MaxPartitions)
 	case s.Memory < MinMemory:
 		return fault("%d bytes of memory, at least %d", r.Memory, MinMemory)
+	case r.LogBytes != 0 && r.LogBytes < MinLogBytes:
+		return fault("log of %d bytes, at least %d", r.LogBytes, MinLogBytes)
 	case len(r.Keys) > MaxSpecKeys:
 		return fault("%d keys, limit %d", len(r.Keys), MaxSpecKeys)
 	}

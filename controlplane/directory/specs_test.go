@@ -29,7 +29,7 @@ const goldenID = "AAAAAAAAAAAAAAAAAAAAAA"
 // example is a Spec with every field.
 func example(t *testing.T) *Spec {
 	t.Helper()
-	s := &Spec{ID: goldenID, Stored: true, Name: "orders", State: Active, Warm: true, Memory: 256 << 20, DefaultPartitions: 3, Keys: []Key{
+	s := &Spec{ID: goldenID, Stored: true, Name: "orders", State: Active, Warm: true, Memory: 256 << 20, LogBytes: 8 << 20, DefaultPartitions: 3, Keys: []Key{
 		{Hash: accesskey.HashOf("a"), Kind: keys.Agent}, {Hash: accesskey.HashOf("b"), Kind: keys.ReadOnly},
 	}}
 	for kind := range s.Limits {
@@ -92,6 +92,10 @@ func TestSpec_Invalid(t *testing.T) {
 		{goldenID, with("state", "gone"), `unknown state "gone"`},
 		{goldenID, with("memory_bytes", 0), ""},
 		{goldenID, with("memory_bytes", MinMemory-1), "16777215 bytes of memory, at least 16777216"},
+		{goldenID, with("log_bytes", 0), ""},
+		{goldenID, with("log_bytes", MinLogBytes), ""},
+		{goldenID, with("log_bytes", MinLogBytes-1), "log of 1048575 bytes, at least 1048576"},
+		{goldenID, with("log_bytes", -1), "log of -1 bytes"},
 		{goldenID, with("default_partitions", 0), "0 partitions by default: must be 1 to"},
 		{goldenID, with("default_partitions", metadata.MaxPartitions+1), "partitions by default"},
 		{goldenID, with("keys", []any{key, map[string]string{"kind": "read-only", "sha256": key["sha256"]}}), "key 2 is there twice"},

@@ -25,15 +25,18 @@ type Config struct {
 	Marked  func(index uint64, snapshot *metadata.State)
 	Checked func(metadata.CheckHash)
 
-	GroupBytes    int           // maximum encoded bytes of commands appended together: 255 KiB
-	GroupCommands int           // maximum number of commands appended together: 4096
-	CommandBytes  int           // maximum encoded bytes of a command: 16 MiB
-	QueueBytes    int64         // maximum encoded bytes of unanswered proposals, plus proposalOverhead each: 64 MiB
-	SoftLogBytes  int64         // untrimmed bytes of the log from which groups are delayed: 256 MiB
-	HardLogBytes  int64         // untrimmed bytes of the log at which commands are refused: 512 MiB
-	MaxDelay      time.Duration // delay of a group just below HardLogBytes, and of a commit at a bound of the state: 1 s
-	MaxExtents    int64         // live extents at which commits are refused; from 3/4 on, commits are delayed: 4 Mi
-	MaxFresh      int           // live bundles not compacted yet, with the same effects: 100,000
+	GroupBytes    int   // maximum encoded bytes of commands appended together: 255 KiB
+	GroupCommands int   // maximum number of commands appended together: 4096
+	CommandBytes  int   // maximum encoded bytes of a command: 16 MiB
+	QueueBytes    int64 // maximum encoded bytes of unanswered proposals, plus proposalOverhead each: 64 MiB
+	SoftLogBytes  int64 // untrimmed bytes of the log from which groups are delayed: 256 MiB
+	HardLogBytes  int64 // untrimmed bytes of the log at which commands are refused: 512 MiB
+	// LogRoom returns the share of SoftLogBytes and HardLogBytes that the log may take now, from 0 to 1. It falls while the logs of all virtual
+	// clusters together need more room than the store of logs has. Default 1.
+	LogRoom    func() float64
+	MaxDelay   time.Duration // delay of a group just below HardLogBytes, and of a commit at a bound of the state: 1 s
+	MaxExtents int64         // live extents at which commits are refused; from 3/4 on, commits are delayed: 4 Mi
+	MaxFresh   int           // live bundles not compacted yet, with the same effects: 100,000
 	// MaxBytes bounds the memory of the state (metadata.Load.MemoryBytes) and of commands in flight (metadata.GrowthOf). Half of it is
 	// for topic and group metadata: topics, configs, groups, offsets and transactions (metadata.Load.TopicsAndGroups). Beyond the half, new
 	// topics, groups and transactional IDs are refused. At 9/16, the growth of existing ones is refused. From 3/4 of the memory that topic
@@ -61,6 +64,9 @@ func (c *Config) ApplyDefaults() {
 	c.MaxWait = cmp.Or(c.MaxWait, 10*time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.LogRoom == nil {
+		c.LogRoom = func() float64 { return 1 }
 	}
 	if c.Marked == nil {
 		c.Marked = func(uint64, *metadata.State) {}

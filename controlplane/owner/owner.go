@@ -292,7 +292,16 @@ func (o *Owner) finish(err error) {
 }
 
 // logFull reports whether the log budget is used up.
-func (o *Owner) logFull() bool { return o.cfg.Tenure.Bytes() >= o.cfg.HardLogBytes }
+func (o *Owner) logFull() bool {
+	_, hard := o.logLimits()
+	return o.cfg.Tenure.Bytes() >= hard
+}
+
+// logLimits returns the limits of the log as of now.
+func (o *Owner) logLimits() (soft, hard int64) {
+	room := o.cfg.LogRoom()
+	return int64(room * float64(o.cfg.SoftLogBytes)), int64(room * float64(o.cfg.HardLogBytes))
+}
 
 // expectedWait returns the delay of a new command by the log budget, with the delay of its own group.
 func (o *Owner) expectedWait() time.Duration {
@@ -307,10 +316,11 @@ func (o *Owner) expectedWait() time.Duration {
 
 // delay returns the delay of the next group by the log budget, in proportion to the bytes above the soft limit.
 func (o *Owner) delay() time.Duration {
-	over := o.cfg.Tenure.Bytes() - o.cfg.SoftLogBytes
+	soft, hard := o.logLimits()
+	over := o.cfg.Tenure.Bytes() - soft
 	if over <= 0 {
 		return 0
 	}
-	share := float64(over) / float64(o.cfg.HardLogBytes-o.cfg.SoftLogBytes)
+	share := float64(over) / float64(max(hard-soft, 1))
 	return time.Duration(min(share, 1) * float64(o.cfg.MaxDelay))
 }

@@ -466,8 +466,52 @@ func TestOwner_KeepsTheLogBudget(t *testing.T) {
 	})
 }
 
-// While commits are held back, the mark of a snapshot goes ahead of all that wait, also of those that wait for space in
-// the queue: only a snapshot lets the log be trimmed.
+// TestOwner_KeepsToTheRoomOfTheLog: less room lowers both limits at once. Without room all but marks are refused. A log that is short enough for
+// the room sees no delay.
+func TestOwner_KeepsToTheRoomOfTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		room := 1.0
+		f := start(t, func(c *owner.Config) {
+			c.SoftLogBytes, c.HardLogBytes, c.MaxDelay = 10_000, 20_000, time.Second
+			c.LogRoom = func() float64 { return room }
+		})
+		end := f.run(t)
+		propose := func(log float64) (time.Duration, error) { // with a room in which the log has a share of its hard limit
+			synctest.Wait()
+			room = float64(f.tenure.Bytes()) / 20_000 / log
+			begin := time.Now()
+			_, _, err := f.Propose(t.Context(), &metadata.SetConfigs{
+				Resource: metadata.ConfigBroker, Set: map[string]string{"k": strings.Repeat("v", 200)},
+			})
+			return time.Since(begin), err
+		}
+		f.mustPropose(t, topic(1), new([]int64))
+		for _, c := range []struct {
+			log   float64
+			delay time.Duration
+		}{{0.4, 0}, {0.75, time.Second / 2}, {0.4, 0}} {
+			took, err := propose(c.log)
+			require.NoError(t, err)
+			require.InDelta(t, c.delay, took, float64(20*time.Millisecond), "a log of %v of its hard limit", c.log)
+		}
+		_, err := propose(1.1)
+		require.ErrorIs(t, err, metalog.ErrLogFull)
+		room = 0
+		_, _, err = f.Propose(t.Context(), topic(2))
+		require.ErrorIs(t, err, metalog.ErrLogFull)
+		_, index, err := f.Propose(t.Context(), &metadata.CheckHash{})
+		require.NoError(t, err)
+		require.NoError(t, f.tenure.Trim(t.Context(), index))
+		_, _, err = f.Propose(t.Context(), topic(2))
+		require.ErrorIs(t, err, metalog.ErrLogFull, "an empty log has no room either")
+		room = 1
+		f.mustPropose(t, topic(2), new([]int64))
+		require.NoError(t, end())
+	})
+}
+
+// While commits are delayed, the mark of a snapshot goes ahead of all waiting commands, including commands that wait for space in
+// the queue. Only a snapshot lets the log be trimmed.
 func TestOwner_ReservedCommandsGoAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, func(c *owner.Config) {
@@ -575,7 +619,7 @@ func TestOwner_BeginsWithAFullLog(t *testing.T) {
 }
 
 // While groups are delayed for the log budget, a command that would wait longer than clients do is refused as by a full
-// log; what is in the queue already does not wait longer either, however the delay grows.
+// log. Commands in the queue do not wait longer either, however the delay grows.
 func TestOwner_BoundsTheWaitForTheLogBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 10 * time.Second

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/metadata"
@@ -82,6 +83,8 @@ type Config struct {
 	SnapshotMinBytes int64         // if there is this much log at all: 64 KiB
 	SnapshotPoll     time.Duration // how often that is looked at: 1 s
 	SnapshotBackoff  time.Duration // after the first failure, doubling up to a minute: 5 s
+	// SnapshotSlots bounds the snapshots that several Replicas take at a time. Each needs the memory of a second state. nil means no bound.
+	SnapshotSlots *semaphore.Weighted
 
 	Logger     *zap.Logger           // default: none
 	Registerer prometheus.Registerer // default: a private one

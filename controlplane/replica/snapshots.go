@@ -123,22 +123,33 @@ func (s *snapshots) round(ctx context.Context) error {
 	if index, err := s.owner.Read(func(*metadata.State) {}); err == nil {
 		s.r.metrics.index.Set(float64(index))
 	}
-	if s.due() {
-		return s.take(ctx)
+	if !s.due() {
+		return s.trim(ctx)
 	}
-	return s.trim(ctx)
+	if slots := s.r.cfg.SnapshotSlots; slots != nil {
+		if err := slots.Acquire(ctx, 1); err != nil {
+			return fmt.Errorf("wait for other snapshots: %w", err)
+		}
+		defer slots.Release(1)
+	}
+	return s.take(ctx)
 }
 
-// due: enough log, or enough time with any log worth it. A log above its soft limit is always due: with only one
-// usable snapshot behind it, nothing could be trimmed.
+// due reports whether there is enough log for a snapshot, or enough time with any log worth it. A log above its soft limit is always due: with only one
+// usable snapshot behind it, nothing could be trimmed. Less room for logs makes snapshots more frequent, so that the largest logs are trimmed first.
 func (s *snapshots) due() bool {
 	since := s.tenure.Total() - s.total
 	switch cfg := &s.r.cfg; {
-	case since >= cfg.SnapshotBytes, s.tenure.Bytes() >= cfg.Owner.SoftLogBytes:
+	case since >= s.inRoom(cfg.SnapshotBytes), s.tenure.Bytes() >= s.inRoom(cfg.Owner.SoftLogBytes):
 		return true
 	default:
 		return (since >= cfg.SnapshotMinBytes || s.wanted.Load()) && time.Since(s.at) >= cfg.SnapshotInterval
 	}
+}
+
+// inRoom returns the part of a limit that owner.Config.LogRoom leaves, but enough that no short log has snapshots all the time.
+func (s *snapshots) inRoom(limit int64) int64 {
+	return max(int64(s.r.cfg.Owner.LogRoom()*float64(limit)), min(limit, s.r.cfg.SnapshotMinBytes))
 }
 
 func (s *snapshots) take(ctx context.Context) error {

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/metadata"
@@ -61,8 +62,8 @@ func (m mutant) Encode(w io.Writer) error {
 	return err
 }
 
-// An encoder that writes what nobody can decode is found out before anything points to its snapshots, and before the log is
-// trimmed: a replica with a sound one starts from the log.
+// A broken encoder, whose snapshots do not decode, is found out before a pointer to its snapshots is written and before the log is trimmed. A
+// replica with a sound encoder starts from the log.
 func TestReplica_BrokenEncoderTrimsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen *alarms
@@ -292,5 +293,60 @@ func TestReplica_StateTooLargeKeepsTheLog(t *testing.T) {
 		set(&metadata.SetConfigs{Delete: []string{"key"}})
 		w.waitFor("a snapshot", 5*time.Minute, func() bool { return !seen.raised(t) })
 		w.stop(a)
+	})
+}
+
+// TestReplica_LessRoomTrimsTheLog: snapshots are due after less log when there is less room. A short log has none without room at all.
+func TestReplica_LessRoomTrimsTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var room atomic.Uint64
+		room.Store(100)
+		w := newWorld(t, func(c *replica.Config) {
+			smallSnapshots(c)
+			c.SnapshotBytes, c.SnapshotInterval, c.SnapshotMinBytes = 25_000, time.Hour, 1000
+			c.Owner.LogRoom = func() float64 { return float64(room.Load()) / 100 }
+		})
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		w.fill(a, 2000)
+		w.waitSnapshot(a) // the first one waits for no interval
+		w.fill(a, 18_000)
+		time.Sleep(time.Minute)
+		require.Len(t, w.refs(), 1)
+		room.Store(25)
+		w.waitSnapshot(a)
+		time.Sleep(time.Second)
+		first, last := w.store.Indexes()
+		require.Greater(t, first, uint64(1), "trimmed")
+		room.Store(0)
+		time.Sleep(time.Minute)
+		first, _ = w.store.Indexes()
+		require.Greater(t, first, last-2, "nothing but marks is left")
+		refs := w.refs()
+		time.Sleep(time.Hour / 2)
+		require.Equal(t, refs, w.refs())
+		w.stop(a)
+	})
+}
+
+// TestReplica_WaitsForASlotOfSnapshots: other replicas' snapshots delay a snapshot, and no command.
+func TestReplica_WaitsForASlotOfSnapshots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slots := semaphore.NewWeighted(1)
+		require.NoError(t, slots.Acquire(t.Context(), 1))
+		w := newWorld(t, func(c *replica.Config) {
+			smallSnapshots(c)
+			c.SnapshotSlots = slots
+		})
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		w.fill(a, 12_000)
+		time.Sleep(time.Minute)
+		require.Empty(t, w.refs())
+		w.propose(a)
+		slots.Release(1)
+		w.waitSnapshot(a)
+		w.stop(a)
+		require.True(t, slots.TryAcquire(1), "the slot is free again")
 	})
 }

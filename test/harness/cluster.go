@@ -16,6 +16,7 @@ type ClusterConfig struct {
 	Agents        int      // 3
 	ControlPlanes int      // 2
 	EtcdMembers   int      // 1
+	EtcdFlags     []string // further flags of every etcd member
 	Zones         []string // agents are spread over them in turn; one zone "a"
 	Ports         int      // of each agent, a broker each to clients; 1
 	TLS           bool     // between agents and control plane, and to etcd
@@ -113,7 +114,7 @@ func NewCluster(t testing.TB, cfg ClusterConfig) *Cluster {
 	}
 	c := &Cluster{
 		cfg:      cfg,
-		Etcd:     testservers.StartEtcd(t, testservers.EtcdConfig{Members: cfg.EtcdMembers, TLS: cfg.TLS, Place: cfg.Place("etcd")}),
+		Etcd:     testservers.StartEtcd(t, testservers.EtcdConfig{Members: cfg.EtcdMembers, TLS: cfg.TLS, Args: cfg.EtcdFlags, Place: cfg.Place("etcd")}),
 		S3:       testservers.StartS3At(t, cfg.Place("s3"), "bucket"),
 		AgentKey: "agent-key-of-a-test", OperatorKey: "operator-key-of-a-test",
 	}

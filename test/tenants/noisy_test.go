@@ -18,24 +18,25 @@ import (
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/test/harness"
 )
 
 const (
 	noisyTenants = 100
-	noisyTime    = 10 * time.Second
-	noisyTopics  = 20 // limit of each tenant
-	// A tenant's log has its share of 70 % of etcd's default quota, and half of that before commits slow down.
+	noisyTime    = 20 * time.Second // once etcd is crowded
+	crowdedTime  = 3 * time.Minute  // until then
+	noisyTopics  = 20               // limit of each tenant
+	// etcdQuota is the default of etcd. The logs of all tenants may take 1.6 times as much.
 	etcdQuota = 2 << 30
-	hardLimit = etcdQuota / 100 * 70 / noisyTenants
 	// configBytes is the length of a config, about the maximum.
 	configBytes = 32_000
 )
 
-// TestTenants_Noisy brings 100 tenants to their limit of topics, and has each write configs as fast as it can. Their logs may take 70 % of etcd's
-// quota. etcd stays below 80 % of the quota, and a quiet tenant sees no error.
+// TestTenants_Noisy brings 100 tenants to their limit of topics, and has each write configs as fast as it can, with the default limits of logs. Once
+// their logs have filled 60 % of etcd's quota, the limits fall. etcd stays below 80 % of the quota, and a quiet tenant sees no error.
 func TestTenants_Noisy(t *testing.T) {
-	p := startPlane(t, "--log-hard-limit", fmt.Sprint(hardLimit), "--log-soft-limit", fmt.Sprint(hardLimit/2), "--snapshot-bytes", fmt.Sprint(hardLimit/8))
+	p := startPlaneOf(t, harness.ClusterConfig{EtcdFlags: []string{"--quota-backend-bytes", fmt.Sprint(etcdQuota)}})
 	q := p.startQuiet(t, "a-quiet-tenant")
 	harness.During(3*time.Second, func() {})
 	q.mark("alone")
@@ -51,14 +52,31 @@ func TestTenants_Noisy(t *testing.T) {
 	t.Logf("%d tenants were at their limit after %s", noisyTenants, time.Since(began).Round(time.Millisecond))
 	q.mark("while the others were made")
 
-	ctx, cancel := context.WithTimeout(t.Context(), noisyTime)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var working sync.WaitGroup
 	for _, n := range all {
 		working.Go(func() { n.alter(ctx) })
 	}
-	most := int64(0)
-	harness.During(noisyTime, func() { most = max(most, p.etcdBytes(t)) })
+	most, inUse := int64(0), int64(0)
+	look := func() {
+		file, used := p.etcdBytes(t)
+		most, inUse = max(most, file), max(inUse, used)
+	}
+	began = time.Now()
+	for float64(inUse) < etcdlog.CrowdedFrom*etcdQuota {
+		require.Less(t, time.Since(began), crowdedTime, "etcd is not crowded")
+		harness.During(100*time.Millisecond, look)
+	}
+	t.Logf("etcd was crowded after %s", time.Since(began).Round(time.Millisecond))
+	room := 1.0
+	for began = time.Now(); time.Since(began) < noisyTime; {
+		harness.During(time.Second, look)
+		for _, r := range p.ControlPlanes {
+			room = min(room, p.logRoom(t, r))
+		}
+	}
+	cancel()
 	working.Wait()
 	q.mark("beside")
 	taken, refused := 0, 0
@@ -66,7 +84,9 @@ func TestTenants_Noisy(t *testing.T) {
 		taken, refused = taken+n.taken, refused+n.refused
 	}
 	t.Logf("%d configs of %d bytes were taken, %d refused", taken, configBytes, refused)
-	t.Logf("etcd had at most %d MiB, %.0f %% of its quota; hard limit of each log: %d MiB", most>>20, 100*float64(most)/etcdQuota, hardLimit>>20)
+	require.Less(t, room, 1.0)
+	t.Logf("the room for logs was %.2f at least", room)
+	t.Logf("etcd had at most %d MiB, %.0f %% of its quota, and %.0f %% in use", most>>20, 100*float64(most)/etcdQuota, 100*float64(inUse)/etcdQuota)
 	for i, r := range p.ControlPlanes {
 		t.Logf("replica %d: peak memory %d MiB", i, peak(t, r.PID())>>20)
 	}
@@ -75,13 +95,25 @@ func TestTenants_Noisy(t *testing.T) {
 	q.mark("afterwards")
 }
 
-// etcdBytes returns the size of etcd's database, which counts against its quota.
-func (p *plane) etcdBytes(t *testing.T) int64 {
+// etcdBytes returns the size of etcd's database, which counts against its quota, and the part without free pages.
+func (p *plane) etcdBytes(t *testing.T) (file, inUse int64) {
 	t.Helper()
 	status, err := p.etcd.Status(t.Context(), p.Etcd.Members[0].URL)
 	require.NoError(t, err)
 	require.Empty(t, status.Errors)
-	return status.DbSize
+	return status.DbSize, status.DbSizeInUse
+}
+
+// logRoom returns the factor of the limits of logs on a replica.
+func (p *plane) logRoom(t *testing.T, r *harness.ControlPlane) (room float64) {
+	t.Helper()
+	for line := range strings.Lines(p.get(t, r, "/metrics", "")) {
+		if n, _ := fmt.Sscanf(line, "freshet_etcd_log_room %g", &room); n == 1 {
+			return room
+		}
+	}
+	require.Fail(t, "no room for logs in the metrics")
+	return 0
 }
 
 // noisy is a tenant at its limits.

@@ -38,9 +38,17 @@ type plane struct {
 
 func startPlane(t *testing.T, flags ...string) *plane {
 	t.Helper()
+	return startPlaneOf(t, harness.ClusterConfig{ControlFlags: flags})
+}
+
+// startPlaneOf starts a plane with settings of a cluster.
+func startPlaneOf(t *testing.T, cfg harness.ClusterConfig) *plane {
+	t.Helper()
 	operatorKey, err := accesskey.New(accesskey.OperatorPrefix, "")
 	require.NoError(t, err)
-	c := harness.NewCluster(t, harness.ClusterConfig{Hosted: true, StateBucket: true, ControlFlags: append(flags, "--operator-key", operatorKey)})
+	cfg.Hosted, cfg.StateBucket = true, true
+	cfg.ControlFlags = append(cfg.ControlFlags, "--operator-key", operatorKey)
+	c := harness.NewCluster(t, cfg)
 	p := &plane{Cluster: c, etcd: c.Etcd.Client(t)}
 	p.OperatorKey = operatorKey
 	p.directory = directory.Directory{Client: p.etcd, Prefix: etcdPrefix}

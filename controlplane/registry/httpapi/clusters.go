@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/controlplane/keys"
 	"github.com/freshet-io/freshet/controlplane/registry"
@@ -18,6 +20,9 @@ import (
 
 // maxSettles bounds the attempts of settle while other changes of the cluster come first.
 const maxSettles = 20
+
+// retryCrowded is the value of Retry-After while there is no room for new clusters, in seconds.
+const retryCrowded = "60"
 
 // errDeleted is returned for the suspension of a deleted cluster.
 var errDeleted = errors.New("the cluster is deleted: bring it back first")
@@ -177,6 +182,9 @@ func (h *Handler) createCluster(ctx context.Context, who *caller, in *createClus
 	if !id.ValidVirtualCluster(in.Body.Name) {
 		return "", clusterNameFault("body.name")
 	}
+	if err := h.checkRoom(); err != nil {
+		return "", err
+	}
 	clusterID := id.NewCluster()
 	err := h.cfg.Registry.CreateCluster(ctx, who.actor(), in.Team, clusterID, in.Body.Name)
 	if !errors.Is(err, registry.ErrTaken) {
@@ -199,6 +207,18 @@ func (h *Handler) createCluster(ctx context.Context, who *caller, in *createClus
 		}
 	}
 	return "", err
+}
+
+// checkRoom returns the answer to the creation of a cluster while the control plane has no room for it, else nil.
+func (h *Handler) checkRoom() error {
+	crowded := h.cfg.Crowded()
+	if crowded == nil {
+		return nil
+	}
+	h.cfg.Logger.Warn("new cluster refused", zap.Error(crowded))
+	p := unavailable("the control plane has no room for new clusters: try again later")
+	p.headers.Set("Retry-After", retryCrowded)
+	return p
 }
 
 func clusterNameFault(location string) error {

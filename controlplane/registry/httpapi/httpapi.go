@@ -51,7 +51,9 @@ type Config struct {
 	Logger    *zap.Logger
 	// Operator reports whether a text is an operator key of the control plane; nil means that none is.
 	Operator func(key string) bool
-	Now      func() time.Time // default time.Now
+	// Crowded returns the reason for which the control plane has no room for further clusters, or nil. nil means that it always has.
+	Crowded func() error
+	Now     func() time.Time // default time.Now
 	// SignUp is the value of --signup; default SignUpClosed.
 	SignUp SignUpMode
 	// ControlPlane is the host:port of a control plane for agents, which sign-up answers.
@@ -81,6 +83,9 @@ type Handler struct {
 func New(cfg Config) (*Handler, error) { return newHandler(cfg, routes) }
 
 func newHandler(cfg Config, rows []route) (*Handler, error) {
+	if cfg.Crowded == nil {
+		cfg.Crowded = func() error { return nil }
+	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

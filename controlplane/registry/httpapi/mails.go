@@ -105,6 +105,9 @@ func (h *Handler) verifySignUp(ctx context.Context, who *caller, in *verifyInput
 	if h.cfg.SignUp != SignUpOpen || h.cfg.Mail == nil {
 		return nil, errClosed
 	}
+	if err := h.checkRoom(); err != nil {
+		return nil, err
+	}
 	p, err := h.cfg.Registry.PendingSignUp(ctx, accesskey.HashOf(in.Body.Token))
 	if err != nil {
 		return nil, err

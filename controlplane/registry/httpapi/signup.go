@@ -128,6 +128,9 @@ func (h *Handler) signUp(ctx context.Context, who *caller, in *signUpInput) (*si
 	if err := registry.CheckName(in.Body.Team); err != nil { // before the answer depends on the account
 		return nil, field(err, "body.team", nameRequirement)
 	}
+	if err := h.checkRoom(); err != nil {
+		return nil, err
+	}
 	if h.cfg.Mail != nil {
 		return h.requestSignUp(ctx, who, in.Body)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,8 +19,8 @@ type MaintainerConfig struct {
 	Prefix  string // default DefaultPrefix
 	Replica string // id of this control-plane replica, for operators
 
-	Check        time.Duration // how often the cluster is looked at: 10 s
-	Compact      time.Duration // revisions are compacted at least this often: 1 min
+	Check        time.Duration // how often the cluster is looked at: 10 s, and five times as often while a member is crowded
+	Compact      time.Duration // revisions are compacted at least this often: 1 min, and at each check while a member is crowded
 	CompactBytes int64         // and when the data in use grew by this much: 64 MiB
 	// A member is defragmented when this much of its file is free and that is more than half: 256 MiB. It serves
 	// nothing while its data in use is rewritten, and an owner that waits longer than its fence stands loses ownership:
@@ -83,6 +84,26 @@ type Maintainer struct {
 	compactedUse  int64 // least data in use seen since the last compaction, which takes effect after it is answered
 	compactedRev  int64
 	previousCheck int64 // revision seen by the check before this one
+	crowded       bool  // a member has reached CrowdedFrom
+}
+
+// CrowdedFrom is the fullness of a member from which Freshet makes room in etcd.
+const CrowdedFrom = 0.6
+
+// fileMargin is subtracted from the share of the quota that the file takes. So a member is crowded by its file alone from 85 % of the quota on.
+const fileMargin = 0.25
+
+// Fullness returns the share of a member's quota that is used. It is 0 if the member has no quota or does not report one (etcd before 3.6).
+//
+// etcd refuses writes when the file of its database reaches the quota, and only a defragmentation makes the file smaller. But the file grows
+// only while too few of its pages are free. Trimmed and compacted entries leave free pages, so the data in use decides as long as the file
+// leaves room. Near the quota the file counts as well, less fileMargin, since pages can be free in the wrong places.
+func Fullness(st *clientv3.StatusResponse) float64 {
+	if st.DbSizeQuota <= 0 {
+		return 0
+	}
+	quota := float64(st.DbSizeQuota)
+	return max(float64(st.DbSizeInUse)/quota, float64(st.DbSize)/quota-fileMargin)
 }
 
 // requestTimeout bounds one short request; defragTimeout a defragmentation, which rewrites the member's file.
@@ -105,18 +126,20 @@ func NewMaintainer(cfg MaintainerConfig) (*Maintainer, error) {
 
 // Run looks after the cluster until ctx ends.
 func (m *Maintainer) Run(ctx context.Context) error {
-	ticker := time.NewTicker(m.cfg.Check)
-	defer ticker.Stop()
 	defer m.stepDown(context.WithoutCancel(ctx))
 	for {
 		if err := m.check(ctx); err != nil && ctx.Err() == nil {
 			m.metrics.failures.Inc()
 			m.cfg.Logger.Warn("etcd upkeep failed", zap.Error(err))
 		}
+		pause := m.cfg.Check
+		if m.crowded {
+			pause /= 5
+		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-time.After(pause):
 		}
 	}
 }
@@ -124,7 +147,7 @@ func (m *Maintainer) Run(ctx context.Context) error {
 func (m *Maintainer) check(ctx context.Context) error {
 	elected, err := m.elect(ctx)
 	if isNoSpace(err) {
-		// Nobody can be elected in a full cluster. Several may heal it; that does no harm.
+		// No election can succeed in a full cluster. Several replicas may heal the cluster at once, which does no harm.
 		elected, err = true, nil
 	}
 	if err != nil || !elected {
@@ -145,7 +168,7 @@ func (m *Maintainer) check(ctx context.Context) error {
 }
 
 // elect takes or keeps the maintainer's key. Its lease outlasts three checks. A key without a lease is no maintainer's, and would
-// never go by itself: nobody would compact any more.
+// never expire: compactions would end.
 func (m *Maintainer) elect(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*requestTimeout)
 	defer cancel()
@@ -203,10 +226,11 @@ type member struct {
 	leader   bool
 	size     int64 // of the backend file
 	inUse    int64
+	fullness float64
 	revision int64
 }
 
-// members tells of those that answer, the leader last, so that it is disturbed last.
+// members returns the members that answer. The leader is last, so that it is disturbed last.
 func (m *Maintainer) members(ctx context.Context) ([]member, error) {
 	var others, leaders []member
 	var errs []error
@@ -218,7 +242,7 @@ func (m *Maintainer) members(ctx context.Context) ([]member, error) {
 		}
 		mb := member{
 			endpoint: ep, leader: st.Leader == st.Header.MemberId,
-			size: st.DbSize, inUse: st.DbSizeInUse, revision: st.Header.Revision,
+			size: st.DbSize, inUse: st.DbSizeInUse, fullness: Fullness(st), revision: st.Header.Revision,
 		}
 		m.metrics.dbBytes.WithLabelValues(ep).Set(float64(mb.size))
 		if mb.leader {
@@ -248,13 +272,14 @@ func (m *Maintainer) outOfSpace(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// compact drops revisions older than the last check: nobody reads the past.
+// compact drops revisions older than the last check. No reader needs them.
 func (m *Maintainer) compact(ctx context.Context, members []member) error {
 	leader := members[len(members)-1]
 	revision := m.previousCheck
 	m.previousCheck = leader.revision
 	m.compactedUse = min(m.compactedUse, leader.inUse)
-	due := time.Since(m.compactedAt) >= m.cfg.Compact || leader.inUse-m.compactedUse >= m.cfg.CompactBytes
+	m.crowded = slices.ContainsFunc(members, func(mb member) bool { return mb.fullness >= CrowdedFrom })
+	due := m.crowded || time.Since(m.compactedAt) >= m.cfg.Compact || leader.inUse-m.compactedUse >= m.cfg.CompactBytes
 	if revision == 0 || revision <= m.compactedRev || !due {
 		return nil
 	}

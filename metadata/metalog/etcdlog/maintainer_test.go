@@ -56,7 +56,7 @@ func counter(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	return 0
 }
 
-// Of two one compacts, whatever somebody has left under their key.
+// One of two maintainers compacts, even if their key has a value without a lease.
 func TestMaintainer_OneCompacts(t *testing.T) {
 	client := startEtcd(t, nil)
 	_, err := client.Put(t.Context(), "/freshet/v1/maintainer", "somebody")
@@ -105,8 +105,8 @@ func TestMaintainer_CompactsAfterGrowth(t *testing.T) {
 			}
 		}
 	}
-	// What made the eighth due: the growth, and what was written around the checks before it. Were growth counted from
-	// what was in use before a compaction, each would take that much more than the one before.
+	// The eighth compaction is due after the growth and the writes around the checks before it. If growth counted from
+	// the bytes in use before a compaction, each compaction would come later than the one before.
 	require.Less(t, written, 3*growth)
 }
 
@@ -218,4 +218,43 @@ func TestCheck_FindsSmallQuotasAndSilentMembers(t *testing.T) {
 	silent, faults = etcdlog.Check(t.Context(), down)
 	require.Equal(t, []string{"127.0.0.1:1"}, silent)
 	require.NoError(t, faults)
+}
+
+// TestFullness: the data in use decides, and the file only near the quota.
+func TestFullness(t *testing.T) {
+	for _, c := range []struct {
+		inUse, file, quota int64
+		want               float64
+	}{
+		{300, 300, 1000, 0.3}, {300, 800, 1000, 0.55}, {700, 800, 1000, 0.7}, {100, 1000, 1000, 0.75}, {900, 900, 0, 0}, {900, 900, -1, 0},
+	} {
+		st := &clientv3.StatusResponse{DbSizeInUse: c.inUse, DbSize: c.file, DbSizeQuota: c.quota}
+		require.InDelta(t, c.want, etcdlog.Fullness(st), 1e-9, "%+v", c)
+	}
+}
+
+// TestMaintainer_CompactsWhileCrowded: neither time nor growth makes a compaction due, and history fills the quota.
+func TestMaintainer_CompactsWhileCrowded(t *testing.T) {
+	const quota, each = 16 << 20, 256 << 10
+	client := startEtcd(t, func(c *embed.Config) { c.QuotaBackendBytes = quota })
+	reg := maintainWith(t, etcdlog.MaintainerConfig{Client: client, Replica: "a", Compact: time.Hour, CompactBytes: 1 << 40})
+	const compactions = "freshet_etcd_compactions_total"
+	require.Eventually(t, func() bool { // the first check of a maintainer compacts
+		_, err := client.Put(t.Context(), "first", "")
+		require.NoError(t, err)
+		return counter(t, reg, compactions) == 1
+	}, time.Minute, 10*time.Millisecond)
+	value := strings.Repeat("x", each)
+	for written := 0; written < quota*6/10; written += each {
+		require.EqualValues(t, 1, counter(t, reg, compactions), "%d bytes", written)
+		_, err := client.Put(t.Context(), "history", value)
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool {
+		_, err := client.Put(t.Context(), "later", "")
+		require.NoError(t, err)
+		st, err := client.Status(t.Context(), client.Endpoints()[0])
+		require.NoError(t, err)
+		return counter(t, reg, compactions) > 1 && st.DbSizeInUse < quota/5
+	}, time.Minute, 10*time.Millisecond)
 }

@@ -1,0 +1,37 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/controlplane/registry"
+)
+
+// TestCrowded_RefusesNewClusters: a control plane without room refuses new clusters, and stores no record of them. Others can still change.
+func TestCrowded_RefusesNewClusters(t *testing.T) {
+	f := open(t)
+	existing := f.signUp(t, 0, signUpBodyOf("ada@example.com", rightPassword, "data", "main"))
+	crowded := errors.New("etcd uses 78 % of its quota")
+	f.handlers[0].cfg.Crowded = func() error { return crowded }
+	owner := f.accounts[registry.Owner]
+	create := request{method: http.MethodPost, path: "/v1/teams/" + f.team + "/clusters", body: `{"name":"next"}`}.bearer(owner.token)
+	for _, r := range []request{create, {method: http.MethodPost, path: "/v1/signup", body: signUpBodyOf("bob@example.com", rightPassword, "bobs", "main")}} {
+		a := f.doOn(t, 0, r)
+		require.Equal(t, http.StatusServiceUnavailable, a.status, a.text)
+		require.Equal(t, "60", a.header.Get("Retry-After"))
+		require.Contains(t, a.text, "the control plane has no room for new clusters: try again later")
+		require.NotContains(t, a.text, "quota")
+	}
+	all, err := f.reg.Clusters(t.Context(), f.team)
+	require.NoError(t, err)
+	require.Empty(t, all.Records)
+	spec, revision, err := f.dir.Get(t.Context(), existing.Cluster.ID)
+	require.NoError(t, err)
+	require.NoError(t, f.dir.Update(t.Context(), spec, revision))
+	crowded = nil
+	a := f.doOn(t, 0, create)
+	require.Equal(t, http.StatusCreated, a.status, a.text)
+}
