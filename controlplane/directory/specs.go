@@ -66,17 +66,18 @@ func (d Directory) Get(ctx context.Context, clusterID string) (s *Spec, revision
 	return s, resp.Kvs[0].ModRevision, err
 }
 
-// Update replaces a Spec whose revision Get returned. The name stays. Errors: ErrSpec, ErrChanged, etcd's.
-func (d Directory) Update(ctx context.Context, s *Spec, revision int64) error {
+// Update replaces a Spec whose revision Get returned, if further comparisons hold. The name stays. Errors: ErrSpec, etcd's, ErrChanged also if a further
+// comparison does not hold.
+func (d Directory) Update(ctx context.Context, s *Spec, revision int64, further ...clientv3.Cmp) error {
 	value, err := s.encode()
 	if err != nil {
 		return err
 	}
 	resp, err := d.Client.Txn(ctx).
-		If(
+		If(append(further,
 			clientv3.Compare(clientv3.ModRevision(d.SpecKey(s.ID)), "=", revision),
 			clientv3.Compare(clientv3.Value(d.key(s.Name)), "=", s.ID),
-		).
+		)...).
 		Then(clientv3.OpPut(d.SpecKey(s.ID), string(value))).
 		Commit()
 	switch {

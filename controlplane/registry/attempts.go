@@ -27,6 +27,7 @@ const (
 	SignUps                                 // all; no subject
 	NewClusters                             // all but those of sign-ups; no subject
 	MailsTo                                 // subject: e-mail address
+	Resets                                  // all of passwords; no subject
 	familiarLogins                          // in Account.Addresses
 	familiarLoginsPassed                    // in Account.Passed
 )
@@ -47,7 +48,7 @@ const (
 	// MaxLogins bounds the logins in LoginsWindow from addresses that are not familiar.
 	MaxLogins    = 100
 	LoginsWindow = 10 * time.Second
-	// MaxSignUps bounds the sign-ups in SignUpsWindow.
+	// MaxSignUps bounds the sign-ups in SignUpsWindow, and apart from them the requests for a reset of a password.
 	MaxSignUps    = 10
 	SignUpsWindow = time.Minute
 	// MaxNewClusters bounds the clusters that teams create in NewClustersWindow.
@@ -81,6 +82,7 @@ var attemptLimits = [...]attemptLimit{
 	SignUps:              rate("sign-ups of all clients", MaxSignUps, SignUpsWindow),
 	NewClusters:          rate("new clusters of all teams", MaxNewClusters, NewClustersWindow),
 	MailsTo:              {"mails to this address", FreeAttempts, time.Second, AttemptsEnd},
+	Resets:               rate("password resets of all clients", MaxSignUps, SignUpsWindow),
 	familiarLogins:       {"logins of this account from this address", FreeAttempts, time.Second, AttemptsEnd},
 	familiarLoginsPassed: rate("logins of this account", MaxAccountLogins, AccountLoginsWindow),
 }

@@ -41,6 +41,8 @@ const (
 	settleTime = 5 * time.Second
 	// itemPause is the pause after each change, so that a sweep leaves etcd to others.
 	itemPause = 100 * time.Millisecond
+	// maxSkew is the maximum difference of this machine's clock and the object store's.
+	maxSkew = 30 * time.Second
 	// itemTimeout bounds the time of one item.
 	itemTimeout = 10 * time.Second
 )
@@ -84,8 +86,8 @@ var by = registry.Actor{Name: "expiry"}
 
 // Run sweeps until ctx ends. The first sweep begins within sweepPause, at a random time, so that replicas take turns.
 func (s *Sweeper) Run(ctx context.Context) error {
-	sweeps := round{run: s.Sweep, first: retryPause, due: time.After(rand.N(sweepPause))}
-	purges := round{run: s.Purge, first: purgePause}
+	sweeps := round{run: s.inTime(s.Sweep), first: retryPause, due: time.After(rand.N(sweepPause))}
+	purges := round{run: s.inTime(s.Purge), first: purgePause}
 	for {
 		select {
 		case <-ctx.Done():
@@ -103,6 +105,25 @@ func (s *Sweeper) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// inTime returns a sweep that fails if this machine's clock and the object store's differ: a clock that is ahead would remove clusters early.
+func (s *Sweeper) inTime(sweep func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		asking, cancel := context.WithTimeout(ctx, itemTimeout)
+		at, err := s.cfg.Bucket.Now(asking)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("read the object store's time: %w", err)
+		}
+		if skew := s.cfg.Now().Sub(at); skew.Abs() > maxSkew {
+			return fmt.Errorf("%w: by %v, the limit is %v", errSkew, skew, maxSkew)
+		}
+		return sweep(ctx)
+	}
+}
+
+// errSkew is returned instead of a sweep if the clocks differ.
+var errSkew = errors.New("the clocks of this machine and of the object store differ")
 
 // round is a kind of sweeps. One that fails is due again, after pauses from first to sweepPause.
 type round struct {
@@ -245,6 +266,13 @@ var errServed = errors.New("a deleted virtual cluster is not left by all replica
 
 // deleted purges a deleted cluster at its time. The record goes last, together with all else in etcd, so a purge that ends early is made again.
 func (s *Sweeper) deleted(ctx context.Context, c *registry.Cluster) (step, error) {
+	c, err := s.cfg.Registry.Cluster(ctx, c.ID) // its user may have brought it back since the sweep read it
+	if errors.Is(err, registry.ErrNotFound) || err == nil && c.State != directory.Deleted {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
 	now := s.cfg.Now()
 	spec, revision, err := s.cfg.Directory.Get(ctx, c.ID)
 	if err != nil {
@@ -256,13 +284,16 @@ func (s *Sweeper) deleted(ctx context.Context, c *registry.Cluster) (step, error
 	}
 	if spec != nil && spec.State != directory.Deleted { // a deletion ended before its Spec
 		spec.State = directory.Deleted
-		if err := s.cfg.Directory.Update(ctx, spec, revision); err != nil || c.Purged.IsZero() {
+		if err := s.cfg.Directory.Update(ctx, spec, revision, s.cfg.Registry.Unchanged(c)); err != nil || c.Purged.IsZero() {
 			return clusterDeleted, err
 		}
 		return clusterDeleted, errServed
 	}
 	if now.Before(c.PurgeTime()) {
 		return "", nil
+	}
+	if err := s.cfg.Registry.PurgeCluster(ctx, by, c.ID); err != nil { // from here on, no user brings the cluster back
+		return "", err
 	}
 	owned, err := s.cfg.Directory.Owned(ctx, c.ID)
 	if err == nil && (owned || now.Sub(c.Deleted) < settleTime) {

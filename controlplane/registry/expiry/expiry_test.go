@@ -35,6 +35,14 @@ type fixture struct {
 	clock    time.Time
 }
 
+// timed is a bucket with the time of a test.
+type timed struct {
+	*mem.Bucket
+	now func() time.Time
+}
+
+func (b timed) Now(context.Context) (time.Time, error) { return b.now(), nil }
+
 func snapshots(clusterID string) string { return clusterID + "/snapshots/" }
 
 func open(t *testing.T) *fixture {
@@ -47,7 +55,7 @@ func open(t *testing.T) *fixture {
 	f.reg = registry.New(registry.Config{Client: etcd.Client(), Prefix: "/p", Now: now})
 	for i := range f.sweepers {
 		f.sweepers[i] = New(Config{
-			Registry: f.reg, Directory: f.dir, Bucket: f.bucket, Snapshots: snapshots, Now: now, Log: zap.NewNop(), Registerer: prometheus.NewRegistry(),
+			Registry: f.reg, Directory: f.dir, Bucket: timed{f.bucket, now}, Snapshots: snapshots, Now: now, Log: zap.NewNop(), Registerer: prometheus.NewRegistry(),
 		})
 	}
 	return f
@@ -369,6 +377,47 @@ func TestRun_Wake(t *testing.T) {
 	}, 20*time.Second, 20*time.Millisecond)
 	cancel()
 	require.NoError(t, <-ended)
+}
+
+// TestRun_ClockAhead: a replica whose clock is ahead of the object store's removes nothing.
+func TestRun_ClockAhead(t *testing.T) {
+	f := open(t)
+	s := f.sweepers[0]
+	clusterID := f.signUpDemo(t, "ada")
+	s.cfg.Now = func() time.Time { return f.clock.Add(registry.DemoLife) }
+	require.ErrorIs(t, s.inTime(s.Sweep)(t.Context()), errSkew)
+	f.requireStates(t, clusterID, directory.Active, directory.Active)
+	s.cfg.Now = func() time.Time { return f.clock.Add(maxSkew) }
+	require.NoError(t, s.inTime(s.Sweep)(t.Context()))
+}
+
+// TestSweep_BroughtBack: a cluster that its user brings back after the sweep has read it stays, and keeps its objects.
+func TestSweep_BroughtBack(t *testing.T) {
+	f := open(t)
+	_, clusterID := f.signUp(t, "ada")
+	f.set(t, clusterID, directory.Deleted)
+	f.clock = f.clock.Add(registry.UndeleteTime)
+	read, err := f.reg.Cluster(t.Context(), clusterID)
+	require.NoError(t, err)
+	f.set(t, clusterID, directory.Active)
+	objects := f.objects(t, clusterID)
+	done, err := f.sweepers[0].deleted(t.Context(), read)
+	require.NoError(t, err)
+	require.Empty(t, done)
+	f.requireStates(t, clusterID, directory.Active, directory.Active)
+	require.Equal(t, objects, f.objects(t, clusterID))
+}
+
+// TestSweep_NoWayBack: once a sweep has begun to remove objects, a cluster cannot be brought back.
+func TestSweep_NoWayBack(t *testing.T) {
+	f := open(t)
+	_, clusterID := f.signUp(t, "ada")
+	f.set(t, clusterID, directory.Deleted)
+	f.clock = f.clock.Add(registry.UndeleteTime)
+	f.sweepers[0].cfg.Bucket = stuck{f.bucket, snapshots(clusterID)}
+	require.ErrorContains(t, f.sweepers[0].Sweep(t.Context()), "stuck")
+	back := func(c *registry.Cluster) error { c.State = directory.Active; return nil }
+	require.ErrorIs(t, f.reg.UpdateCluster(t.Context(), by, clusterID, back), registry.ErrPurged)
 }
 
 // TestSweep_Interrupted: a deletion that ended before the Spec is completed, and so is the deletion of a team.

@@ -61,9 +61,9 @@ func describeSignUp(all *huma.OpenAPI) {
 // newSecret returns the secret of a mail or a session: 52 characters with 260 random bits.
 func newSecret() string { return rand.Text() + rand.Text() }
 
-// mailTo returns the attempts of a request for a mail to an address.
-func (c *caller) mailTo(email string) []registry.Attempt {
-	return append([]registry.Attempt{{Kind: registry.MailsTo, Subject: email}}, c.signUp()...)
+// mailTo returns the attempts of a request for a mail to an address. Sign-ups and resets have rates of their own.
+func (c *caller) mailTo(email string, rate registry.AttemptKind) []registry.Attempt {
+	return append(c.fromHere(), registry.Attempt{Kind: registry.MailsTo, Subject: email}, registry.Attempt{Kind: rate})
 }
 
 // requestSignUp stores a sign-up and queues its mail. It does the same work whether or not the address has an account: the mail finds out.
@@ -72,7 +72,7 @@ func (h *Handler) requestSignUp(ctx context.Context, who *caller, in signUpBody)
 	if err != nil {
 		return nil, field(err, "body.email", emailRequirement)
 	}
-	attempts := who.mailTo(email)
+	attempts := who.mailTo(email, registry.SignUps)
 	if err := h.cfg.Registry.Attempt(ctx, attempts...); err != nil {
 		return nil, err
 	}
@@ -112,12 +112,12 @@ func (h *Handler) verifySignUp(ctx context.Context, who *caller, in *verifyInput
 	if err != nil {
 		return nil, err
 	}
-	if err := h.cfg.Registry.Attempt(ctx, who.signUp()...); err != nil {
+	if err := h.cfg.Registry.Attempt(ctx, who.fromHere()...); err != nil { // strangers have no token, so no rate of all is needed
 		return nil, err
 	}
 	err = h.verify(who, nil, p.PasswordHash, in.Body.Password)
 	if !errors.Is(err, errPassword) {
-		h.forgive(ctx, who.signUp()...)
+		h.forgive(ctx, who.fromHere()...)
 	}
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (h *Handler) requestReset(ctx context.Context, who *caller, in *requestRese
 	if err != nil {
 		return nil, field(err, "body.email", emailRequirement)
 	}
-	if err := h.cfg.Registry.Attempt(ctx, who.mailTo(email)...); err != nil {
+	if err := h.cfg.Registry.Attempt(ctx, who.mailTo(email, registry.Resets)...); err != nil {
 		return nil, err
 	}
 	h.cfg.Logger.Info("reset of a password was requested", zap.String("address", who.address))

@@ -112,10 +112,14 @@ func (c *caller) logIn(email string) []registry.Attempt {
 
 // signUp returns the attempts of a sign-up.
 func (c *caller) signUp() []registry.Attempt {
+	return append(c.fromHere(), registry.Attempt{Kind: registry.SignUps})
+}
+
+// fromHere returns the attempts of a sign-up or reset that count for the address alone.
+func (c *caller) fromHere() []registry.Attempt {
 	return []registry.Attempt{
 		{Kind: registry.SignUpsFromHost, Subject: host(c.address)},
 		{Kind: registry.SignUpsFromNetwork, Subject: network(c.address)},
-		{Kind: registry.SignUps},
 	}
 }
 
