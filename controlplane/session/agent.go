@@ -194,6 +194,9 @@ func (t *tenure) openSession(ctx context.Context, hello *api.Hello) (id.Session,
 	if hello.Instance == "" || len(hello.Endpoints) == 0 || len(hello.Endpoints) > maxEndpoints {
 		return 0, refusedItem(api.Refused_INVALID, fmt.Sprintf("a session needs an instance and 1 to %d endpoints", maxEndpoints))
 	}
+	if refusal := t.refuseTexts(hello); refusal != nil {
+		return 0, refusal
+	}
 	open := &metadata.OpenSession{
 		Instance: hello.Instance, Zone: hello.Zone, Version: hello.Version, Peer: hello.PeerAddress, Roles: rolesOf(hello),
 	}
@@ -208,6 +211,36 @@ func (t *tenure) openSession(ctx context.Context, hello *api.Hello) (id.Session,
 		return 0, refusedItem(api.Refused_NOT_OWNER, "open a session: "+err.Error())
 	}
 	return result.Value.(metadata.OpenSessionResult).Session, nil
+}
+
+// refuseTexts refuses a Hello with texts beyond their bound, or with one zone too many: the state remembers zones for a day.
+func (t *tenure) refuseTexts(hello *api.Hello) *api.OwnerItem {
+	texts := []string{hello.Instance, hello.Zone, hello.Version, hello.PeerAddress}
+	for _, e := range hello.Endpoints {
+		texts = append(texts, e.Listener, e.Host)
+	}
+	sum := 0
+	for _, text := range texts {
+		if sum += len(text); len(text) > maxHelloText {
+			return refusedItem(api.Refused_INVALID, fmt.Sprintf("a text of %d bytes in Hello, the limit is %d", len(text), maxHelloText))
+		}
+	}
+	if sum > maxHelloTexts {
+		return refusedItem(api.Refused_INVALID, fmt.Sprintf("texts of %d bytes in Hello, the limit is %d: shorten the addresses of listeners", sum, maxHelloTexts))
+	}
+	zones := map[string]bool{}
+	_, err := t.owner.Read(func(s *metadata.State) {
+		for info := range s.Sessions() {
+			zones[info.Zone] = true
+		}
+	})
+	if err != nil {
+		return refusedItem(api.Refused_NOT_OWNER, err.Error())
+	}
+	if len(zones) >= maxZones && !zones[hello.Zone] {
+		return refusedItem(api.Refused_INVALID, fmt.Sprintf("the virtual cluster has had agents in %d zones within a day, the limit", maxZones))
+	}
+	return nil
 }
 
 // rolesOf returns the roles in a Hello, without roles that are unknown to this program.
@@ -226,8 +259,16 @@ func rolesOf(hello *api.Hello) (roles metadata.Roles) {
 	return roles
 }
 
-// maxEndpoints is the maximum number of listeners of an agent.
-const maxEndpoints = 64
+const (
+	// maxEndpoints is the maximum number of listeners of an agent.
+	maxEndpoints = 64
+	// maxHelloText is the maximum length of each text of Hello, in bytes. The longest name of a host has 253.
+	maxHelloText = 300
+	// maxHelloTexts is the maximum length of all texts of Hello. The state has them for each session, and some minutes longer.
+	maxHelloTexts = 8 << 10
+	// maxZones is the maximum number of zones of one virtual cluster, those of sessions that ended within a day included.
+	maxZones = 64
+)
 
 // welcome attaches the agent at one log index. It returns the Welcome and the full catalogue of that index, which the sender sends before
 // the outbox. The catalogue is built from a frozen state while it is sent, so that commits continue even with many topics.

@@ -2,7 +2,9 @@ package session_test
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/controlplane/session"
 )
 
@@ -29,6 +32,20 @@ func (a *agent) waitsForRoom(reason string) {
 	}
 	require.Equal(a.w.t, codes.ResourceExhausted, status.Code(a.Fault()))
 	require.ErrorContains(a.w.t, a.Fault(), reason)
+}
+
+// neverOpens starts an agent that the owner refuses.
+func (w *world) neverOpens(reason string, adjust func(*client.Config)) {
+	w.t.Helper()
+	a := w.agent(adjust)
+	time.Sleep(10 * time.Second) // the bubble's time
+	select {
+	case <-a.Opened():
+		require.Fail(w.t, "the session is open")
+	default:
+	}
+	require.ErrorContains(w.t, a.Fault(), reason)
+	a.leave()
 }
 
 // At the bound of sessions an agent waits until another one is gone. Open sessions go on, also on new streams.
@@ -54,6 +71,48 @@ func TestOpen_BoundOfSessions(t *testing.T) {
 		more.opened()
 		all[1] = more
 		w.end(n, all...)
+	})
+}
+
+// A text of Hello beyond its bound is refused.
+func TestOpen_BoundOfTexts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.start("r1")
+		long := func(length int) func(*client.Config) {
+			return func(c *client.Config) { c.Version = strings.Repeat("v", length) }
+		}
+		fits := w.join(long(300))
+		w.neverOpens("a text of 301 bytes in Hello, the limit is 300", long(301))
+		listeners := func(hosts int) func(*client.Config) {
+			return func(c *client.Config) {
+				c.Endpoints = nil
+				for range hosts {
+					c.Endpoints = append(c.Endpoints, &api.Endpoint{Host: strings.Repeat("h", 255), Port: 9092})
+				}
+			}
+		}
+		most := w.join(listeners(31))
+		w.neverOpens("in Hello, the limit is 8192", listeners(33))
+		w.end(n, fits, most)
+	})
+}
+
+// The state remembers the zones of ended sessions for a day, so the number of zones is bounded.
+func TestOpen_BoundOfZones(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.start("r1")
+		zone := func(i int) func(*client.Config) {
+			return func(c *client.Config) { c.Zone = fmt.Sprint("zone-", i) }
+		}
+		for i := range 64 {
+			a := w.join(zone(i))
+			require.NoError(t, a.Goodbye(t.Context()))
+			require.NoError(t, <-a.ended)
+		}
+		w.neverOpens("agents in 64 zones within a day, the limit", zone(64))
+		w.end(n, w.join(zone(7)))
 	})
 }
 

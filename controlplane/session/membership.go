@@ -35,7 +35,8 @@ func (t *tenure) membershipPause() time.Duration {
 }
 
 // membershipDue reports whether the streams are sent a change of the membership now. If not, they are sent it after the pause. Effects of
-// the same index that belong together, such as new partitions and their leaders, are sent now.
+// the same index that belong together, such as new partitions and their leaders, are sent now. The caller calls membershipSent while it sends them:
+// until then, stamps wait (I4).
 func (t *tenure) membershipDue(index uint64, fx *metadata.Effects) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -48,7 +49,6 @@ func (t *tenure) membershipDue(index uint64, fx *metadata.Effects) bool {
 		}
 		return false
 	}
-	t.membershipSent(now)
 	return true
 }
 

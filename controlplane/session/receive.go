@@ -97,6 +97,7 @@ type receiver struct {
 	rpcStream
 	raw   rawStream
 	share *share
+	later bool                   // the first message, with Hello, has come
 	slow  func()                 // called if a message takes too long
 	held  atomic.Pointer[func()] // gives back the memory of the last message
 }
@@ -123,7 +124,10 @@ func (r *receiver) Recv() (*api.ToOwner, error) {
 	case n > maxMessageBytes:
 		return nil, status.Errorf(codes.ResourceExhausted, "a message of %d bytes, the limit is %d", n, maxMessageBytes)
 	}
-	give, err := r.share.take(r.Context(), n)
+	if !r.later && n > streamWindow { // no stream holds a place before its agent is known to have a session
+		return nil, status.Errorf(codes.ResourceExhausted, "a first message of %d bytes, the limit is %d", n, streamWindow)
+	}
+	give, err := r.take(n)
 	if err != nil {
 		return nil, status.FromContextError(err).Err()
 	}
@@ -143,6 +147,15 @@ func (r *receiver) Recv() (*api.ToOwner, error) {
 		return nil, status.Error(codes.Internal, fmt.Sprintf("decode a message: %v", err))
 	}
 	return message, nil
+}
+
+// take waits for the memory of a message of n bytes. The first message needs none: the stream's window bounds its bytes.
+func (r *receiver) take(n int) (give func(), err error) {
+	if !r.later {
+		r.later = true
+		return func() {}, nil
+	}
+	return r.share.take(r.Context(), n)
 }
 
 // release gives back the memory of the last message.

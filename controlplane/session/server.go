@@ -104,35 +104,42 @@ func (s *Server) Locate(ctx context.Context, request *api.LocateRequest) (*api.L
 
 // Session implements the service: it refuses, or hands the stream to the tenure and stays until it ends.
 func (s *Server) Session(stream grpc.BidiStreamingServer[api.ToOwner, api.ToAgent]) error {
-	if of, err := s.cluster(stream.Context(), ""); err == nil { // the errors come after Hello
-		leave, err := of.callers.enter(stream.Context())
-		if err != nil {
-			return err
-		}
-		defer leave()
-		r, err := newReceiver(stream, of.messages)
-		if err != nil {
-			return err
-		}
-		defer r.release()
-		stream = r
+	of, err := s.cluster(stream.Context(), "")
+	if err != nil { // without a wait for Hello: the bounds of calls are those of a virtual cluster that is served
+		return refuseNotServed(stream, err)
 	}
+	leave, err := of.callers.enter(stream.Context())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	r, err := newReceiver(stream, of.messages)
+	if err != nil {
+		return err
+	}
+	defer r.release()
+	stream = r
 	hello, rest, err := receiveHello(stream)
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	c, err := s.cluster(stream.Context(), hello.VirtualCluster)
-	switch {
-	case errors.Is(err, ErrNotServed):
-		return refuse(stream, api.Refused_INVALID, err.Error())
-	case err != nil:
-		return refuse(stream, api.Refused_NOT_OWNER, err.Error())
+	if err != nil {
+		return refuseNotServed(stream, err)
 	}
 	t := c.tenure.Load()
 	if t == nil {
 		return refuse(stream, api.Refused_NOT_OWNER, "this replica is not the owner")
 	}
 	return t.converse(stream, hello, rest)
+}
+
+// refuseNotServed refuses a stream for a virtual cluster that this replica does not serve, or not yet.
+func refuseNotServed(stream grpc.BidiStreamingServer[api.ToOwner, api.ToAgent], err error) error {
+	if errors.Is(err, ErrNotServed) {
+		return refuse(stream, api.Refused_INVALID, err.Error())
+	}
+	return refuse(stream, api.Refused_NOT_OWNER, err.Error())
 }
 
 func refuse(stream grpc.BidiStreamingServer[api.ToOwner, api.ToAgent], reason api.Refused_Reason, message string) error {

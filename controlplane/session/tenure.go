@@ -213,6 +213,9 @@ func (t *tenure) tell(s *metadata.State, index uint64, fx *metadata.Effects, mem
 			}
 		}
 	}
+	if members {
+		t.membershipSent(time.Now())
+	}
 	t.notify(index, fx)
 	for _, session := range draining {
 		t.drained(session)
