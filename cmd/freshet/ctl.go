@@ -219,17 +219,37 @@ func newCtlMember(p program.Program) *cobra.Command {
 
 func newCtlInvitation(p program.Program) *cobra.Command {
 	role := roleNames[2]
-	return program.Parent("invitation", "List, create and revoke invitations into the team",
+	return program.Parent("invitation", "List, create, accept and revoke invitations into a team",
 		ctlCommand{use: "list", short: "List the open invitations", takes: "no arguments", run: withoutArgument(ctl.ListInvitations)}.command(p),
 		ctlCommand{
-			use: "create EMAIL", short: "Invite an e-mail address and print the secret of the invitation", args: 1, takes: "one e-mail address",
+			use: "create EMAIL", short: "Invite an e-mail address and print the command that accepts the invitation", args: 1, takes: "one e-mail address",
 			bind: bindRole(&role, "role that the account gets"),
 			run: func(ctx context.Context, c ctl.Config, args []string, s cli.Streams) error {
 				return ctl.CreateInvitation(ctx, c, args[0], role, s)
 			},
 		}.command(p),
+		newCtlInvitationAccept(p),
 		ctlCommand{use: "revoke INVITATION", short: "Revoke an invitation", args: 1, takes: "the id of one invitation", run: withArgument(ctl.RevokeInvitation)}.command(p),
 	)
+}
+
+func newCtlInvitationAccept(p program.Program) *cobra.Command {
+	var team string
+	var signUp bool
+	return ctlCommand{
+		use: "accept EMAIL SECRET", short: "Join a team by the secret of an invitation and a password", args: 2,
+		takes: "the invited e-mail address, and the secret of one invitation", password: true,
+		example: "  FRESHET_PASSWORD=... freshet ctl invitation accept bob@example.com SECRET --team TEAM",
+		bind: func(f *pflag.FlagSet) {
+			f.StringVar(&team, "team", "", "id of the team")
+			f.BoolVar(&signUp, "signup", false, "create an account with the e-mail address and the password")
+			config.CommandLineOnly(f, "signup")
+		},
+		run: func(ctx context.Context, c ctl.Config, args []string, s cli.Streams) error {
+			c.Team = team
+			return ctl.AcceptInvitation(ctx, c, args[0], args[1], signUp, s)
+		},
+	}.command(p)
 }
 
 func newCtlToken(p program.Program) *cobra.Command {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -154,8 +155,8 @@ func TestCtl(t *testing.T) {
 	require.Equal(t, "freshet: the role in the team is too low\n", errs)
 	h.environ = owner
 
-	secret, _ := h.ctl(t, program.ExitOK, "invitation", "create", "bob@example.com", "--role", "admin")
-	require.Regexp(t, `^\w{52}$`, secret)
+	out, _ = h.ctl(t, program.ExitOK, "invitation", "create", "bob@example.com", "--role", "admin")
+	secret := secretOf(t, out)
 	out, _ = h.ctl(t, program.ExitOK, "invitation", "list", "-o", "json")
 	require.NotContains(t, out, secret)
 	h.ctl(t, program.ExitOK, "invitation", "revoke", accesskey.HashOf(secret).Digits())
@@ -179,6 +180,63 @@ func TestCtl(t *testing.T) {
 	require.Contains(t, errs, "validation failed; body.name: expected 1 to 249 letters")
 	out, _ = h.ctl(t, program.ExitOK, "audit")
 	require.Regexp(t, `(?m)^20\S+ +team\.create +\S{22} +operator key [0-9a-f]{8} +127\.0\.0\.1$`, out)
+}
+
+// secretOf returns the secret in the command that accepts an invitation.
+func secretOf(t *testing.T, out string) string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^FRESHET_PASSWORD=\.\.\. freshet ctl invitation accept \S+ (\w{52}) `).FindStringSubmatch(out)
+	require.Len(t, found, 2, out)
+	return found[1]
+}
+
+// TestCtl_Invitation runs the commands that `freshet ctl invitation create` prints, for an e-mail address without an account and for one with.
+func TestCtl_Invitation(t *testing.T) {
+	h := startHosted(t, "operator", "--signup", "open")
+	anyone := h.environ
+	as := func(environ ...string) { h.environ = append(anyone[:len(anyone):len(anyone)], environ...) }
+	// run runs a command of an output as its reader does, without the settings of the writer.
+	run := func(want int, line, password string, more ...string) (out, errs string) {
+		words, ok := strings.CutPrefix(line, "FRESHET_PASSWORD=... freshet ctl ")
+		require.True(t, ok, line)
+		as("FRESHET_PASSWORD=" + password)
+		return h.ctl(t, want, append(strings.Fields(words), more...)...)
+	}
+	lastLine := func(out string) string { return out[strings.LastIndex(out, "\n")+1:] }
+	logIn := func(email string) {
+		as("FRESHET_PASSWORD=correct horse")
+		out, _ := h.ctl(t, program.ExitOK, "login", email)
+		as(strings.Split(out, "\n")...)
+	}
+	as("FRESHET_PASSWORD=correct horse")
+	for _, email := range []string{"ada@example.com", "bob@example.com"} {
+		h.ctl(t, program.ExitOK, "signup", email, "orders", "main")
+	}
+	for _, c := range []struct {
+		email        string
+		wrong, right []string
+		says         string
+	}{
+		{"carol@example.com", nil, []string{"--signup"}, "the e-mail address or the password is wrong"},
+		{"bob@example.com", []string{"--signup"}, nil, "the e-mail address has an account: accept the invitation with its password, without a sign-up"},
+	} {
+		logIn("ada@example.com")
+		out, errs := h.ctl(t, program.ExitOK, "invitation", "create", c.email)
+		require.Empty(t, errs)
+		accept := lastLine(out)
+		_, errs = run(program.ExitFailed, accept, "correct horse", c.wrong...)
+		require.Contains(t, errs, c.says)
+		out, errs = run(program.ExitOK, accept, "correct horse", c.right...)
+		require.Empty(t, errs)
+		_, next, _ := strings.Cut(out, "joined team orders; to get an API token: ")
+		out, _ = run(program.ExitOK, next, "correct horse")
+		as(strings.Split(out, "\n")...)
+		out, _ = h.ctl(t, program.ExitOK, "member", "list")
+		require.Regexp(t, `(?m)^`+c.email+` .* member `, out)
+	}
+	as("FRESHET_PASSWORD=correct horse")
+	_, errs := h.ctl(t, program.ExitUsage, "invitation", "accept", "bob@example.com", "secret")
+	require.Contains(t, errs, "want --team")
 }
 
 // welcome runs an agent with a key until a control plane welcomes it, and returns the cluster.

@@ -115,6 +115,7 @@ var answers = []struct {
 	{registry.ErrConflict, http.StatusConflict},
 	{registry.ErrDeleting, http.StatusConflict},
 	{registry.ErrTaken, http.StatusConflict},
+	{errHasAccount, http.StatusConflict},
 	{errUnverified, http.StatusConflict},
 	{errDeleted, http.StatusConflict},
 	{registry.ErrNotDeleted, http.StatusConflict},

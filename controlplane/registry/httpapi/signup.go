@@ -35,6 +35,9 @@ const signUpKey = "sign-up"
 // errClosed is returned for a sign-up that --signup does not allow.
 var errClosed = errors.New("this sign-up is closed: ask the operator of this control plane for a team")
 
+// errHasAccount is returned for a sign-up by an invitation whose e-mail address has an account. The secret of the invitation came to that address.
+var errHasAccount = errors.New("the e-mail address has an account: accept the invitation with its password, without a sign-up")
+
 // SignedUp is a new account with its team, a cluster and an agent key.
 type SignedUp struct {
 	Account      string      `json:"account" doc:"ID of the account."`
@@ -99,6 +102,9 @@ func (h *Handler) signUpInvited(ctx context.Context, who *caller, in *signUpInvi
 	}
 	n := registry.NewAccount{Email: in.Body.Email, Name: nameOf(in.Body.Email), PasswordHash: hash}
 	a, err := h.cfg.Registry.SignUpInvited(ctx, n, host(who.address), in.Team, secret)
+	if errors.Is(err, registry.ErrTaken) {
+		return nil, errHasAccount
+	}
 	if err != nil {
 		return nil, field(err, "body.email", emailRequirement)
 	}

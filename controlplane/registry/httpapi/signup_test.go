@@ -188,6 +188,10 @@ func TestSignUpInvited(t *testing.T) {
 	require.Equal(t, []any{f.team, "member"}, []any{made["id"], made["role"]})
 	f.post(t, 0, path, body("ada@example.com", secret), http.StatusNotFound)
 	require.Equal(t, http.StatusCreated, f.logInFrom(t, 1, "ada@example.com", rightPassword, "192.0.2.9").status)
+
+	secret = f.as(t, registry.Admin, http.MethodPost, "/invitations", `{"email":"`+f.other.email+`","role":"member"}`, http.StatusCreated).body(t)["secret"].(string)
+	known := f.post(t, 0, path, body(f.other.email, secret), http.StatusConflict)
+	require.Contains(t, known.body(t)["detail"], "the e-mail address has an account")
 }
 
 // TestSignUp_Errors: faults name the field and never repeat the password.

@@ -191,3 +191,35 @@ func (a *api) tokenOfSession(ctx context.Context, teams []httpapi.MemberTeam, id
 	}{logInToken, found[0].Role, new(time.Now().Add(life))}
 	return made, a.call(ctx, http.MethodPost, "/v1/teams/"+url.PathEscape(made.Team)+"/tokens", body, &made.NewToken)
 }
+
+// AcceptInvitation makes an account a member of a team by the secret of an invitation, and writes the team. With signUp, it creates the account.
+func AcceptInvitation(ctx context.Context, c Config, email, secret string, signUp bool, s cli.Streams) error {
+	a, password, err := c.account()
+	if err != nil {
+		return err
+	}
+	if c.Team == "" {
+		return usagef("want --team, the id of the team that the invitation is from")
+	}
+	path := "/v1/teams/" + url.PathEscape(c.Team) + "/invitations/"
+	var joined httpapi.Team
+	if signUp {
+		body := struct {
+			Email    string `json:"email"`
+			Password string `json:"password"`
+			Secret   string `json:"secret"`
+		}{email, password, secret}
+		err = a.call(ctx, http.MethodPost, path+"signup", body, &joined)
+	} else {
+		err = a.inSession(ctx, logInBody{email, password}, s, func([]httpapi.MemberTeam) error {
+			body := struct {
+				Secret string `json:"secret"`
+			}{secret}
+			return a.call(ctx, http.MethodPost, path+"accept", body, &joined)
+		})
+	}
+	if err != nil {
+		return err
+	}
+	return show(s, joined, "joined team %s; to get an API token: FRESHET_PASSWORD=... freshet ctl login %s %s", joined.Name, shellWord(email), c.shellFlags())
+}

@@ -225,3 +225,17 @@ func TestMails_Text(t *testing.T) {
 		`PUT /v1/password-resets {"token":"second","password":"another horse"}`,
 	}, asked)
 }
+
+// TestInvitation_Text: the command of an invitation has each word as one of a shell.
+func TestInvitation_Text(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"email":"o'brien@example.com","expires":"2026-11-29T06:30:00Z","secret":"ABC"}`)
+	})
+	c.Team = "-team"
+	s, out, _ := streams()
+	require.NoError(t, CreateInvitation(t.Context(), c, "o'brien@example.com", "member", s))
+	require.Equal(t, "# o'brien@example.com runs this until 2026-11-29T06:30:00Z, with --signup if there is no account yet:\n"+
+		`FRESHET_PASSWORD=... freshet ctl invitation accept 'o'\''brien@example.com' ABC --team=-team --url=`+c.URL+"\n", out.String())
+	c.CA = "/etc/my ca.pem"
+	require.Equal(t, "--team=-team --url="+c.URL+" --tls-ca='/etc/my ca.pem'", c.shellFlags())
+}

@@ -283,7 +283,7 @@ func ListInvitations(ctx context.Context, c Config, s cli.Streams) error {
 	}, s)
 }
 
-// CreateInvitation invites an e-mail address, and writes the secret of the invitation.
+// CreateInvitation invites an e-mail address, and writes the command that accepts the invitation, with its secret.
 func CreateInvitation(ctx context.Context, c Config, email, role string, s cli.Streams) error {
 	a, err := c.tenant()
 	if err != nil {
@@ -297,7 +297,8 @@ func CreateInvitation(ctx context.Context, c Config, email, role string, s cli.S
 	if err := a.call(ctx, http.MethodPost, a.team+"/invitations", body, &i); err != nil {
 		return err
 	}
-	return show(s, i, "%s", i.Secret)
+	return show(s, i, "# %s runs this until %s, with --signup if there is no account yet:\nFRESHET_PASSWORD=... freshet ctl invitation accept %s %s %s",
+		i.Email, timeText(&i.Expires), shellWord(i.Email), i.Secret, c.shellFlags())
 }
 
 // RevokeInvitation deletes an invitation.

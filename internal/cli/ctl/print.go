@@ -3,6 +3,7 @@ package ctl
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -45,4 +46,24 @@ func timeText(t *time.Time) string {
 		return "-"
 	}
 	return t.UTC().Format(time.RFC3339)
+}
+
+// shellFlags returns the flags of the team and of the API for a command that another person runs. Certificates as text are left out, because they have many lines.
+func (c *Config) shellFlags() string {
+	flags := "--team=" + shellWord(c.Team) + " --url=" + shellWord(c.URL) // an ID can begin with a hyphen
+	if c.CA != "" && !strings.Contains(c.CA, "\n") {
+		flags += " --tls-ca=" + shellWord(c.CA)
+	}
+	return flags
+}
+
+// plainWord matches a text that a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9@%+=:,./_-]+$`)
+
+// shellWord returns a text as one word of a POSIX shell.
+func shellWord(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
