@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -119,26 +120,32 @@ func (c *OperatorConfig) askReplica(ctx context.Context, replica string, timeout
 		target += "/" + url.PathEscape(c.VirtualCluster)
 	}
 	target += path
+	ctx, sent := TraceSent(ctx)
 	request, err := http.NewRequestWithContext(ctx, method, target, nil)
 	if err != nil {
 		return usagef("%v", err)
 	}
 	request.Header.Set("Authorization", "Bearer "+c.Key)
 	response, err := http.DefaultClient.Do(request)
+	unanswered := errUnavailable
+	if !sent() {
+		unanswered = errUnreachable
+	}
 	var dial *net.OpError
+	var certificate *tls.CertificateVerificationError
 	switch {
 	case err == nil:
-	case errors.As(err, &dial) && dial.Op == "dial":
+	case errors.As(err, &dial) && dial.Op == "dial", errors.As(err, &certificate):
 		return fmt.Errorf("%w: %w", errUnreachable, err)
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"): // net/http has no error for it
 		return fmt.Errorf("--control-plane-http %s: that port does not speak TLS: write http://", replica)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%w: %w", errUnavailable, err)
+		return fmt.Errorf("%w: %w", unanswered, err)
 	default:
 		if foreign := foreignHTTP(context.WithoutCancel(ctx), "--control-plane-http", replica, wantOperator); foreign != nil {
 			return foreign
 		}
-		return fmt.Errorf("%w: %w", errUnavailable, err)
+		return fmt.Errorf("%w: %w", unanswered, err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))

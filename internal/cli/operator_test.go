@@ -56,6 +56,14 @@ func TestOperator_AsksUntilAReplicaAnswers(t *testing.T) {
 	asked = ""
 	require.ErrorContains(t, cli.UndeleteTopic(t.Context(), c, "a", "", cli.Streams{Out: &out}), "control plane did not answer: ")
 	require.Empty(t, asked, "the change may have been made before the connection ended")
+	untrusted := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(untrusted.Close)
+	c.ControlPlane = []string{untrusted.URL}
+	err := cli.UndeleteTopic(t.Context(), c, "a", "", cli.Streams{Out: &out})
+	require.ErrorContains(t, err, "certificate")
+	require.NotContains(t, err.Error(), "may have been made")
+	c.ControlPlane = []string{untrusted.URL, works}
+	require.NoError(t, cli.UndeleteTopic(t.Context(), c, "a", "", cli.Streams{Out: &out}), "the first request was not sent")
 	c.ControlPlane = []string{plane(t, http.StatusConflict, `{"error":"the name is taken"}`, &ignored)}
 	require.EqualError(t, cli.UndeleteTopic(t.Context(), c, "a", "", cli.Streams{Out: &out}), "the name is taken")
 	c.Key = "key,earlier" // as the environment of a control plane has them

@@ -177,6 +177,7 @@ func (a *api) call(ctx context.Context, method, path string, body, into any) err
 		}
 		content = bytes.NewReader(text)
 	}
+	ctx, sent := cli.TraceSent(ctx)
 	request, err := http.NewRequestWithContext(ctx, method, a.base+path, content)
 	if err != nil {
 		return usagef("--url: %v", err)
@@ -193,12 +194,12 @@ func (a *api) call(ctx context.Context, method, path string, body, into any) err
 	}
 	response, err := a.http.Do(request)
 	if err != nil {
-		return unanswered(method, err)
+		return unanswered(method, sent(), err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return unanswered(method, err)
+		return unanswered(method, sent(), err)
 	}
 	if response.StatusCode/100 != 2 {
 		return a.refused(response, text)
@@ -213,8 +214,8 @@ func (a *api) call(ctx context.Context, method, path string, body, into any) err
 }
 
 // unanswered returns the error of a request without an answer. The error of net/http has the URL, which has no secret.
-func unanswered(method string, err error) error {
-	if method == http.MethodGet {
+func unanswered(method string, sent bool, err error) error {
+	if method == http.MethodGet || !sent {
 		return err
 	}
 	return fmt.Errorf("%w; the change may have been made: look before you repeat it", err)

@@ -13,17 +13,25 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/freshet-io/freshet/internal/cli"
+	"github.com/freshet-io/freshet/internal/testservers"
 )
 
 // serve returns the configuration of a client of a server.
 func serve(t *testing.T, handle http.HandlerFunc) Config {
 	t.Helper()
-	s := httptest.NewTLSServer(handle)
+	return serveVersion(t, 1, handle)
+}
+
+// serveVersion is serve with a version of HTTP.
+func serveVersion(t *testing.T, version int, handle http.HandlerFunc) Config {
+	t.Helper()
+	s := httptest.NewUnstartedServer(handle)
+	s.EnableHTTP2 = version == 2
+	s.StartTLS()
 	t.Cleanup(s.Close)
 	trust := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 	return Config{URL: s.URL, Team: "team", Token: "secret", CA: string(trust)}
@@ -101,17 +109,39 @@ func TestCall_Errors(t *testing.T) {
 
 // TestCall_NoAnswer: a change without an answer may have been made, and is sent once.
 func TestCall_NoAnswer(t *testing.T) {
-	var requests atomic.Int32
-	release := make(chan struct{})
-	c := serve(t, func(http.ResponseWriter, *http.Request) {
-		requests.Add(1)
-		<-release
-	})
-	c.Timeout = 50 * time.Millisecond
-	s, _, _ := streams()
-	require.ErrorContains(t, CreateCluster(t.Context(), c, "x", s), "the change may have been made: look before you repeat it")
-	close(release)
-	require.EqualValues(t, 1, requests.Load())
+	for _, version := range []int{1, 2} {
+		t.Run(fmt.Sprint("HTTP/", version), func(t *testing.T) {
+			var requests atomic.Int32
+			c := serveVersion(t, version, func(_ http.ResponseWriter, r *http.Request) {
+				if r.ProtoMajor == version {
+					requests.Add(1)
+				}
+				panic(http.ErrAbortHandler) // ends the connection
+			})
+			s, _, _ := streams()
+			require.ErrorContains(t, CreateCluster(t.Context(), c, "x", s), "the change may have been made: look before you repeat it")
+			require.EqualValues(t, 1, requests.Load())
+		})
+	}
+}
+
+// TestCall_NotSent: a change whose request cannot have reached the server was not made.
+func TestCall_NotSent(t *testing.T) {
+	served := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a request arrived") })
+	for name, change := range map[string]func(*Config){
+		"certificate of another authority": func(c *Config) { c.CA = testservers.NewTLSFiles(t).CA },
+		"connection refused":               func(c *Config) { c.URL = "https://127.0.0.1:1" },
+		"no such host":                     func(c *Config) { c.URL = "https://freshet.invalid" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := served
+			change(&c)
+			s, _, _ := streams()
+			err := CreateCluster(t.Context(), c, "x", s)
+			require.Error(t, err)
+			require.NotContains(t, err.Error(), "may have been made")
+		})
+	}
 }
 
 // TestFind_PrefersIDs: a cluster with the ID of another one as its name does not stand for that one. Lists have several pages.
