@@ -57,8 +57,9 @@ func unavailable(text string) *Problem {
 
 // tooMany is the answer to a request that can be repeated after a time.
 func tooMany(text string, after time.Duration) *Problem {
-	p := problem(http.StatusTooManyRequests, text)
-	p.headers.Set("Retry-After", strconv.Itoa(int((after+time.Second-1)/time.Second)))
+	seconds := strconv.Itoa(int((after + time.Second - 1) / time.Second))
+	p := problem(http.StatusTooManyRequests, text+": try again in "+seconds+" s")
+	p.headers.Set("Retry-After", seconds)
 	return p
 }
 

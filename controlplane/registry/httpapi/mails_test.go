@@ -160,7 +160,7 @@ func TestMails_Bounds(t *testing.T) {
 	}
 	a := ask("198.51.100.1")
 	require.Equal(t, http.StatusTooManyRequests, a.status)
-	require.Equal(t, "too many mails to this address", a.body(t)["detail"])
+	require.Equal(t, "too many mails to this address: try again in 1 s", a.body(t)["detail"])
 	f.calm(t)
 	box.err = mail.ErrFull
 	require.Equal(t, http.StatusServiceUnavailable, ask("192.0.2.1").status)

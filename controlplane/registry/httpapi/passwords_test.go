@@ -29,7 +29,7 @@ func TestLogIn_Rate(t *testing.T) {
 		a := f.logInFrom(t, 1, f.other.email, rightPassword, "198.51.100.2")
 		require.Equal(t, http.StatusTooManyRequests, a.status, "a success counts too")
 		require.Equal(t, "10", a.header.Get("Retry-After"))
-		require.Equal(t, "too many logins of all accounts", a.body(t)["detail"])
+		require.Equal(t, "too many logins of all accounts: try again in 10 s", a.body(t)["detail"])
 	}
 	for _, address := range []string{"192.0.2.1", "198.51.100.1"} {
 		require.Equal(t, http.StatusCreated, f.logInFrom(t, 1, f.other.email, rightPassword, address).status)
@@ -52,7 +52,7 @@ func TestSignUp_Rate(t *testing.T) {
 	signUp("192.0.2.7", http.StatusCreated)
 	a := signUp("198.51.100.7", http.StatusTooManyRequests)
 	require.Equal(t, "60", a.header.Get("Retry-After"))
-	require.Equal(t, "too many sign-ups of all clients", a.body(t)["detail"])
+	require.Equal(t, "too many sign-ups of all clients: try again in 60 s", a.body(t)["detail"])
 	require.Equal(t, http.StatusCreated, f.logInFrom(t, 0, f.other.email, rightPassword, "198.51.100.7").status)
 	f.clock.Add(registry.SignUpsWindow.Milliseconds())
 	signUp("198.51.100.7", http.StatusCreated)

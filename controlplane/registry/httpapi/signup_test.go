@@ -255,6 +255,7 @@ func TestSignUp_Pauses(t *testing.T) {
 	}
 	a := f.post(t, 1, "/v1/signup", signUpBodyOf("last@example.com", rightPassword, "data", "main"), http.StatusTooManyRequests)
 	require.Equal(t, "1", a.header.Get("Retry-After"))
+	require.Equal(t, "too many sign-ups from this address: try again in 1 s", a.body(t)["detail"])
 	elsewhere := request{method: http.MethodPost, path: "/v1/signup", body: signUpBodyOf("last@example.com", rightPassword, "data", "main"), remote: "192.0.2.2:1"}
 	require.Equal(t, http.StatusCreated, f.do(t, elsewhere).status)
 }
