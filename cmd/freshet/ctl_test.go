@@ -321,7 +321,7 @@ func TestCtl_Life(t *testing.T) {
 	out, _ = h.ctl(t, program.ExitOK, "cluster", "delete", "main")
 	require.Contains(t, out, "under "+clusterID+"/; to remove them then: aws s3 rm --recursive ")
 	_, errs = h.ctl(t, program.ExitFailed, "cluster", "create", "main")
-	require.Contains(t, errs, "already taken")
+	require.Contains(t, errs, "free the name with `freshet ctl cluster purge`")
 	out, _ = h.ctl(t, program.ExitOK, "cluster", "purge", "main")
 	require.Contains(t, out, "is removed within seconds")
 	require.Eventually(t, func() bool {

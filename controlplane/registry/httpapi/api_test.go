@@ -316,6 +316,24 @@ func TestClusters(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, f.do(t, theirs.bearer(f.other.token)).status, "the cluster of a team under another one")
 }
 
+// TestClusters_NameOfADeletedOne: a deleted cluster keeps its name, and the answer has the remedies.
+func TestClusters_NameOfADeletedOne(t *testing.T) {
+	f := open(t)
+	id := f.as(t, registry.Owner, http.MethodPost, "/clusters", `{"name":"logs"}`, http.StatusCreated).body(t)["id"].(string)
+	other := f.as(t, registry.Owner, http.MethodPost, "/clusters", `{"name":"other"}`, http.StatusCreated).body(t)["id"].(string)
+	requests := func(detail string) {
+		t.Helper()
+		for path, method := range map[string]string{"/clusters": http.MethodPost, "/clusters/" + other: http.MethodPatch} {
+			require.Equal(t, detail, f.as(t, registry.Owner, method, path, `{"name":"logs"}`, http.StatusConflict).body(t)["detail"])
+		}
+	}
+	requests("already taken")
+	f.as(t, registry.Owner, http.MethodDelete, "/clusters/"+id, "", http.StatusOK)
+	requests("a deleted cluster keeps this name: bring it back with `freshet ctl cluster undelete`, or free the name with `freshet ctl cluster purge`")
+	f.as(t, registry.Owner, http.MethodPost, "/clusters/"+id+"/purge", "", http.StatusAccepted)
+	requests("a cluster with this name is being purged: try again in a few seconds")
+}
+
 // TestClusters_Interrupted repeats requests that ended between the record and the Spec.
 func TestClusters_Interrupted(t *testing.T) {
 	f := open(t)

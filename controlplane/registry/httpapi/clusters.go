@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -24,8 +25,14 @@ const maxSettles = 20
 // retryCrowded is the value of Retry-After while there is no room for new clusters, in seconds.
 const retryCrowded = "60"
 
-// errDeleted is returned for the suspension of a deleted cluster.
-var errDeleted = errors.New("the cluster is deleted: bring it back first")
+var (
+	// errDeleted is returned for the suspension of a deleted cluster.
+	errDeleted = errors.New("the cluster is deleted: bring it back first")
+	// errNameDeleted is returned for a name that a deleted cluster keeps.
+	errNameDeleted = errors.New("a deleted cluster keeps this name: bring it back with `freshet ctl cluster undelete`, or free the name with `freshet ctl cluster purge`")
+	// errNamePurged is returned for the name of a cluster between its purge and its removal.
+	errNamePurged = errors.New("a cluster with this name is being purged: try again in a few seconds")
+)
 
 // Cluster is a virtual cluster of a team.
 type Cluster struct {
@@ -190,23 +197,34 @@ func (h *Handler) createCluster(ctx context.Context, who *caller, in *createClus
 	if !errors.Is(err, registry.ErrTaken) {
 		return clusterID, err
 	}
-	all, listErr := h.cfg.Registry.Clusters(ctx, in.Team)
-	if listErr != nil {
-		return "", listErr
+	c, err := h.named(ctx, in.Team, in.Body.Name)
+	if err != nil || c.State != directory.Active {
+		return "", cmp.Or(err, registry.ErrTaken)
 	}
-	for _, c := range all.Records {
-		if c.Name != in.Body.Name || c.State != directory.Active {
-			continue
-		}
-		spec, _, specErr := h.cfg.Directory.Get(ctx, c.ID)
-		if specErr != nil {
-			return "", specErr
-		}
-		if spec == nil {
-			return c.ID, nil
-		}
+	spec, _, err := h.cfg.Directory.Get(ctx, c.ID)
+	if err == nil && spec != nil {
+		err = registry.ErrTaken
 	}
-	return "", err
+	return c.ID, err
+}
+
+// named returns the cluster whose name another one of the team cannot have. Errors: errNameDeleted and errNamePurged for a deleted one, registry.ErrTaken if
+// the cluster was removed meanwhile, those of Registry.Clusters.
+func (h *Handler) named(ctx context.Context, team, name string) (*registry.Cluster, error) {
+	all, err := h.cfg.Registry.Clusters(ctx, team)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(all.Records, func(c *registry.Cluster) bool { return c.Name == name })
+	switch {
+	case i < 0:
+		return nil, registry.ErrTaken
+	case !all.Records[i].Purged.IsZero():
+		return nil, errNamePurged
+	case all.Records[i].State == directory.Deleted:
+		return nil, errNameDeleted
+	}
+	return all.Records[i], nil
 }
 
 // checkRoom returns the answer to the creation of a cluster while the control plane has no room for it, else nil.
@@ -253,7 +271,12 @@ func (h *Handler) update(ctx context.Context, who *caller, in *ClusterInput, cha
 		return nil, clusterNameFault("body.name")
 	}
 	if next.Name != c.Name || next.State != c.State || !c.Purged.IsZero() { // which the registry refuses
-		if err := h.cfg.Registry.UpdateCluster(ctx, who.actor(), c.ID, change); err != nil {
+		err := h.cfg.Registry.UpdateCluster(ctx, who.actor(), c.ID, change)
+		if errors.Is(err, registry.ErrTaken) {
+			_, named := h.named(ctx, c.Team, next.Name)
+			err = cmp.Or(named, err)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -119,6 +119,8 @@ var answers = []struct {
 	{errHasAccount, http.StatusConflict},
 	{errUnverified, http.StatusConflict},
 	{errDeleted, http.StatusConflict},
+	{errNameDeleted, http.StatusConflict},
+	{errNamePurged, http.StatusConflict},
 	{registry.ErrNotDeleted, http.StatusConflict},
 	{registry.ErrPurged, http.StatusConflict},
 	{registry.ErrExpired, http.StatusConflict},
