@@ -161,7 +161,7 @@ func TestCtl(t *testing.T) {
 	require.NotContains(t, out, secret)
 	h.ctl(t, program.ExitOK, "invitation", "revoke", accesskey.HashOf(secret).Digits())
 	out, _ = h.ctl(t, program.ExitOK, "token", "list")
-	require.Regexp(t, `(?m)^ci +read-only `, out)
+	require.Regexp(t, `(?m)^ci +read-only .* ada@example\.com `, out)
 	h.ctl(t, program.ExitOK, "token", "revoke", accesskey.HashOf(reader).Digits())
 	h.ctl(t, program.ExitOK, "team", "rename", "new name")
 	out, _ = h.ctl(t, program.ExitOK, "team", "get")
@@ -180,6 +180,7 @@ func TestCtl(t *testing.T) {
 	require.Contains(t, errs, "validation failed; body.name: expected 1 to 249 letters")
 	out, _ = h.ctl(t, program.ExitOK, "audit")
 	require.Regexp(t, `(?m)^20\S+ +team\.create +\S{22} +operator key [0-9a-f]{8} +127\.0\.0\.1$`, out)
+	require.Regexp(t, `(?m)^20\S+ +team\.rename +\S{22} +ada@example\.com token first token +127\.0\.0\.1$`, out)
 }
 
 // secretOf returns the secret in the command that accepts an invitation.

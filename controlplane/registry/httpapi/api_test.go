@@ -316,6 +316,41 @@ func TestClusters(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, f.do(t, theirs.bearer(f.other.token)).status, "the cluster of a team under another one")
 }
 
+// TestLists_NamePeople: audit entries and API tokens have the e-mail addresses of their accounts, unless the account cannot be read.
+func TestLists_NamePeople(t *testing.T) {
+	f := open(t)
+	admin, ordinary := f.accounts[registry.Admin], f.accounts[registry.Ordinary]
+	f.newToken(t, admin, registry.Admin, accesskey.NewToken(), time.Time{})
+	f.as(t, registry.Admin, http.MethodPatch, "/members/"+ordinary.id, `{"role":"read-only"}`, http.StatusOK)
+	newest := func() map[string]any {
+		a := f.as(t, registry.Owner, http.MethodGet, "/audit?limit=1", "", http.StatusOK)
+		return a.body(t)["items"].([]any)[0].(map[string]any)
+	}
+	e := newest()
+	require.Equal(t, []any{admin.id + " token " + accesskey.HashOf(admin.token).String(), ordinary.id}, []any{e["actor"], e["subject"]})
+	require.Equal(t, []any{admin.email, "token", ordinary.email}, []any{e["actor_email"], e["actor_token"], e["subject_email"]})
+	tokens := f.as(t, registry.Owner, http.MethodGet, "/tokens", "", http.StatusOK).body(t)["items"].([]any)
+	require.Len(t, tokens, 5)
+	for _, item := range tokens {
+		v := item.(map[string]any)
+		a, err := f.reg.Account(t.Context(), v["account"].(string))
+		require.NoError(t, err)
+		require.Equal(t, a.Email, v["email"])
+	}
+
+	require.NoError(t, f.reg.RevokeToken(t.Context(), by, f.team, admin.id, accesskey.HashOf(admin.token)))
+	e = newest()
+	require.Equal(t, "test", e["actor"])
+	require.NotContains(t, e, "actor_email")
+	_, err := f.etcd.Client().Put(t.Context(), "/p/+registry/accounts/"+ordinary.id, "malformed")
+	require.NoError(t, err)
+	all := f.as(t, registry.Owner, http.MethodGet, "/audit?limit=2", "", http.StatusOK).body(t)["items"].([]any)
+	e = all[1].(map[string]any)
+	require.Equal(t, admin.email, e["actor_email"])
+	require.NotContains(t, e, "actor_token")
+	require.NotContains(t, e, "subject_email")
+}
+
 // TestClusters_NameOfADeletedOne: a deleted cluster keeps its name, and the answer has the remedies.
 func TestClusters_NameOfADeletedOne(t *testing.T) {
 	f := open(t)

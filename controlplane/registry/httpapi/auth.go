@@ -38,9 +38,14 @@ type callerKey struct{}
 func (c *caller) actor() registry.Actor {
 	name := c.account
 	if c.token != nil {
-		name += " token " + c.secret.String()
+		name = tokenActor(name, c.secret)
 	}
 	return registry.Actor{Name: name, Address: c.address, Role: c.role}
+}
+
+// tokenActor returns the name of an account with an API token as an actor.
+func tokenActor(account string, token accesskey.Hash) string {
+	return account + " token " + token.String()
 }
 
 // authorize calls next with the caller of a request that may use a route.

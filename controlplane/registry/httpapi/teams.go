@@ -116,3 +116,23 @@ func (h *Handler) showMember(ctx context.Context, m *registry.Member) (Member, e
 	shown.Name, shown.Email = a.Name, a.Email
 	return shown, nil
 }
+
+// emails has the e-mail addresses of accounts for one answer, so that each account is read once.
+type emails map[string]string
+
+// of returns the e-mail address of an account, "" if there is no such account or its record cannot be read.
+func (e emails) of(ctx context.Context, h *Handler, account string) (string, error) {
+	if email, ok := e[account]; ok {
+		return email, nil
+	}
+	a, err := h.cfg.Registry.Account(ctx, account)
+	switch {
+	case err == nil:
+		e[account] = a.Email
+	case errors.Is(err, registry.ErrNotFound) || unreadable(err):
+		e[account] = ""
+	default:
+		return "", err
+	}
+	return e[account], nil
+}

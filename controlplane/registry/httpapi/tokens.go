@@ -17,6 +17,7 @@ var errOutlives = errors.New("an API token that expires creates no token that ex
 type Token struct {
 	ID      string     `json:"id" doc:"SHA-256 of the token, in 64 hexadecimal digits. Logs name the token by the first 8."`
 	Account string     `json:"account" doc:"ID of the member's account."`
+	Email   string     `json:"email,omitempty" doc:"E-mail address of the account, in lists."`
 	Name    string     `json:"name" doc:"Name of the token."`
 	Role    string     `json:"role" doc:"Highest role of the token: owner, admin, member or read-only. The member's role bounds it too."`
 	Created time.Time  `json:"created" doc:"Time of creation."`
@@ -52,11 +53,14 @@ func (h *Handler) routeTokens(r *router) {
 		if err != nil {
 			return nil, err
 		}
+		known := emails{}
 		return paginate(h, in.PageInput, "tokens/"+in.Team, all, func(t *registry.Token) string { return t.Account + "/" + t.SHA256 },
 			func(t *registry.Token) (Token, error) {
+				email, err := known.of(ctx, h, t.Account)
 				return Token{
-					ID: t.SHA256, Account: t.Account, Name: t.Name, Role: string(t.Role), Created: t.Created, Expires: timeOrNil(t.Expires), Used: timeOrNil(t.Used),
-				}, nil
+					ID: t.SHA256, Account: t.Account, Email: email, Name: t.Name, Role: string(t.Role), Created: t.Created,
+					Expires: timeOrNil(t.Expires), Used: timeOrNil(t.Used),
+				}, err
 			})
 	})
 	handle(h, r, "create-token", h.createToken)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/controlplane/registry/httpapi"
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/testservers"
 )
@@ -268,4 +269,16 @@ func TestInvitation_Text(t *testing.T) {
 		`FRESHET_PASSWORD=... freshet ctl invitation accept 'o'\''brien@example.com' ABC --team=-team --url=`+c.URL+"\n", out.String())
 	c.CA = "/etc/my ca.pem"
 	require.Equal(t, "--team=-team --url="+c.URL+" --tls-ca='/etc/my ca.pem'", c.shellFlags())
+}
+
+func TestActorText(t *testing.T) {
+	for want, e := range map[string]httpapi.Entry{
+		"ID":                             {Actor: "ID"},
+		"ada@example.com":                {Actor: "ID", ActorEmail: "ada@example.com"},
+		"ada@example.com token ci":       {Actor: "ID token 1a2b3c4d", ActorEmail: "ada@example.com", ActorToken: "ci"},
+		"ada@example.com token 1a2b3c4d": {Actor: "ID token 1a2b3c4d", ActorEmail: "ada@example.com"},
+		"operator key 1a2b3c4d":          {Actor: "operator key 1a2b3c4d"},
+	} {
+		require.Equal(t, want, actorText(&e))
+	}
 }

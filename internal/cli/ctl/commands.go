@@ -1,9 +1,11 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/freshet-io/freshet/controlplane/registry/httpapi"
@@ -312,8 +314,8 @@ func ListTokens(ctx context.Context, c Config, s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return list(ctx, a, a.team+"/tokens", "NAME\tROLE\tEXPIRES\tUSED\tACCOUNT\tTOKEN ID", func(t httpapi.Token) []string {
-		return []string{t.Name, t.Role, timeText(t.Expires), timeText(t.Used), t.Account, t.ID}
+	return list(ctx, a, a.team+"/tokens", "NAME\tROLE\tEXPIRES\tUSED\tMEMBER\tTOKEN ID", func(t httpapi.Token) []string {
+		return []string{t.Name, t.Role, timeText(t.Expires), timeText(t.Used), cmp.Or(t.Email, t.Account), t.ID}
 	}, s)
 }
 
@@ -354,6 +356,16 @@ func ListAudit(ctx context.Context, c Config, s cli.Streams) error {
 		return err
 	}
 	return list(ctx, a, a.team+"/audit", "TIME\tACTION\tSUBJECT\tACTOR\tADDRESS", func(e httpapi.Entry) []string {
-		return []string{timeText(&e.Time), e.Action, e.Subject, e.Actor, e.Address}
+		return []string{timeText(&e.Time), e.Action, cmp.Or(e.SubjectEmail, e.Subject), actorText(&e), e.Address}
 	}, s)
+}
+
+// actorText returns the actor of an audit entry, with the e-mail address and the name of the API token in place of their IDs if they still exist.
+func actorText(e *httpapi.Entry) string {
+	account, token, byToken := strings.Cut(e.Actor, " token ")
+	text := cmp.Or(e.ActorEmail, account)
+	if byToken {
+		text += " token " + cmp.Or(e.ActorToken, token)
+	}
+	return text
 }
