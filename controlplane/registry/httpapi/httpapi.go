@@ -56,8 +56,10 @@ type Config struct {
 	Now     func() time.Time // default time.Now
 	// SignUp is the value of --signup; default SignUpClosed.
 	SignUp SignUpMode
-	// ControlPlane is the host:port of a control plane for agents, which sign-up answers.
-	ControlPlane string
+	// ControlPlane is the host:port of this control plane for agents. ControlPlanes returns those of all control planes, which sign-up answers; nil means
+	// this one alone.
+	ControlPlane  string
+	ControlPlanes func() []string
 	// Mail sends mails; nil without --smtp-url. URL is the address of the API in mails.
 	Mail interface {
 		Add(compose mail.Compose) error
@@ -88,6 +90,9 @@ func newHandler(cfg Config, rows []route) (*Handler, error) {
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.ControlPlanes == nil {
+		cfg.ControlPlanes = func() []string { return []string{cfg.ControlPlane} }
 	}
 	h := &Handler{
 		cfg: cfg, mux: http.NewServeMux(), slots: make(chan struct{}, maxRequests), sameOrigin: http.NewCrossOriginProtection(),

@@ -44,7 +44,7 @@ type SignedUp struct {
 	Team         Team        `json:"team" doc:"The team. The account is its owner."`
 	Cluster      Cluster     `json:"cluster" doc:"The virtual cluster."`
 	AgentKey     NewAgentKey `json:"agent_key" doc:"Agent key of the cluster."`
-	ControlPlane string      `json:"control_plane" doc:"Host and port of a control plane, for the setting --control-plane of agents."`
+	ControlPlane string      `json:"control_plane" doc:"Host and port of each control plane, with commas between them, for the setting --control-plane of agents."`
 	AgentCommand string      `json:"agent_command" doc:"Command that starts an agent. Replace BUCKET, PREFIX, REGION and ZONE."`
 }
 
@@ -263,13 +263,14 @@ func (h *Handler) signedUp(ctx context.Context, a *registry.Account, clusterID s
 	if err != nil {
 		return nil, err
 	}
+	planes := strings.Join(h.cfg.ControlPlanes(), ",")
 	return &signedUpOutput{SignedUp{
-		Account: a.ID, Team: t.Body, Cluster: showCluster(c), AgentKey: key, ControlPlane: h.cfg.ControlPlane, AgentCommand: agentCommand(h.cfg.ControlPlane, key.Key),
+		Account: a.ID, Team: t.Body, Cluster: showCluster(c), AgentKey: key, ControlPlane: planes, AgentCommand: agentCommand(planes, key.Key),
 	}}, nil
 }
 
 // agentCommand returns the command that starts an agent. The words in capitals are the tenant's.
-func agentCommand(controlPlane, key string) string {
-	return "freshet agent --control-plane " + controlPlane + " --control-plane-tls --agent-key " + key +
+func agentCommand(controlPlanes, key string) string {
+	return "freshet agent --control-plane " + controlPlanes + " --control-plane-tls --agent-key " + key +
 		" --bucket 's3://BUCKET/PREFIX?region=REGION' --zone ZONE"
 }

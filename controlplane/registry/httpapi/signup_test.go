@@ -75,7 +75,10 @@ func TestSignUp(t *testing.T) {
 	require.Equal(t, registry.Owner, m.Role)
 
 	f.signUp(t, 0, signUpBodyOf(strings.Repeat("a", 240)+"@example.com", rightPassword, "data", "main"))
+	f.handlers[1].cfg.ControlPlanes = func() []string { return []string{"cp-2.example.com:443", "cp-1.example.com:443"} }
 	second := f.signUp(t, 1, body)
+	require.Equal(t, "cp-2.example.com:443,cp-1.example.com:443", second.ControlPlane)
+	require.Contains(t, second.AgentCommand, " --control-plane cp-2.example.com:443,cp-1.example.com:443 ")
 	require.NotEqual(t, first.AgentKey.Key, second.AgentKey.Key)
 	require.Equal(t, []string{first.Account, first.Team.ID, first.Cluster.ID}, []string{second.Account, second.Team.ID, second.Cluster.ID})
 	require.True(t, f.opens(t, first.Cluster.ID, first.AgentKey.Key))
