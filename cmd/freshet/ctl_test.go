@@ -120,6 +120,8 @@ func TestCtl(t *testing.T) {
 	out, _ = h.ctl(t, program.ExitOK, "cluster", "create", "main")
 	require.Regexp(t, `^cluster main with id \S{22} is active$`, out)
 	clusterID := strings.Fields(out)[4]
+	out, _ = h.ctl(t, program.ExitOK, "cluster", "list-all", "--operator-key", operatorKey)
+	require.Regexp(t, `^CLUSTER ID +TEAM +NAME +STATE +CREATED +TEAM ID\n`+clusterID+` +orders +main +active +20\S+ +\S{22}$`, out)
 	key, errs := h.ctl(t, program.ExitOK, "key", "create", "main", "agents")
 	_, err = accesskey.ClusterOf(accesskey.AgentPrefix, key)
 	require.NoError(t, err)

@@ -157,6 +157,11 @@ func (r *Registry) Cluster(ctx context.Context, clusterID string) (*Cluster, err
 // Unchanged returns the comparison that a cluster's record is still the one that was read.
 func (r *Registry) Unchanged(c *Cluster) clientv3.Cmp { return r.unchanged(c) }
 
+// AllClusters returns the clusters of all teams in order of their IDs.
+func (r *Registry) AllClusters(ctx context.Context) (List[Cluster], error) {
+	return list[Cluster](ctx, r)
+}
+
 // Clusters returns the clusters of a team in order of their names.
 func (r *Registry) Clusters(ctx context.Context, teamID string) (all List[Cluster], err error) {
 	names, err := r.below(ctx, clusterNameKind, teamID)

@@ -2,7 +2,7 @@
 // trail, under /v1. openapi.json is its description in OpenAPI 3.1, which GET /v1/openapi.json serves.
 //
 // A request has an API token (Authorization: Bearer fst_...) or the session cookie of the console. The table in routes.go has the role that each
-// route requires. One route takes an operator key instead: it creates the first team. An API token is valid in one team, with at most its member's role. Objects of other teams are answered 404, like objects that
+// route requires. Two routes take an operator key instead: one creates a team, and one lists all clusters. An API token is valid in one team, with at most its member's role. Objects of other teams are answered 404, like objects that
 // do not exist.
 //
 // Errors are application/problem+json (RFC 9457). They never repeat a value of the request.

@@ -93,6 +93,7 @@ var samples = map[string]sample{
 		t.Helper()
 		return "", `{"name":"` + name("team") + `","email":"` + name("first") + `@example.com"}`
 	},
+	"list-all-clusters": rest("", ""),
 	"sign-up": func(t *testing.T, f *fixture, _ *person) (string, string) {
 		t.Helper()
 		f.calm(t)

@@ -28,7 +28,37 @@ type createTeamInput struct {
 // firstToken is the name of the API token that create-team answers.
 const firstToken = "first token"
 
-func (h *Handler) routeOperator(r *router) { handle(h, r, "create-team", h.createTeam) }
+// TeamCluster is a virtual cluster with its team.
+type TeamCluster struct {
+	Cluster
+	Team     string `json:"team" doc:"ID of the team."`
+	TeamName string `json:"team_name,omitempty" doc:"Name of the team. Absent if its record cannot be read."`
+}
+
+func (h *Handler) routeOperator(r *router) {
+	handle(h, r, "create-team", h.createTeam)
+	handle(h, r, "list-all-clusters", func(ctx context.Context, _ *caller, in *PageInput) (*pageOutput[TeamCluster], error) {
+		all, err := h.cfg.Registry.AllClusters(ctx)
+		if err != nil {
+			return nil, err
+		}
+		teams := map[string]string{} // names by ID
+		return paginate(h, *in, "all-clusters", all, func(c *registry.Cluster) string { return c.ID }, func(c *registry.Cluster) (TeamCluster, error) {
+			if _, known := teams[c.Team]; !known {
+				t, err := h.cfg.Registry.Team(ctx, c.Team)
+				switch {
+				case err == nil:
+					teams[c.Team] = t.Name
+				case errors.Is(err, registry.ErrNotFound) || unreadable(err):
+					teams[c.Team] = ""
+				default:
+					return TeamCluster{}, err
+				}
+			}
+			return TeamCluster{Cluster: showCluster(c), Team: c.Team, TeamName: teams[c.Team]}, nil
+		})
+	})
+}
 
 // createTeam stores an account, a team and an API token, one after the other. A request that ended in between leaves an account that the same request
 // again takes, or a team without a token.

@@ -52,6 +52,45 @@ func TestCreateTeam(t *testing.T) {
 	require.Contains(t, create("beyond", "first@example.com", http.StatusForbidden).text, "limit of 20 teams of an account reached")
 }
 
+// TestListAllClusters has clusters of two teams over several pages. One whose team cannot be read has no name of the team.
+func TestListAllClusters(t *testing.T) {
+	f := open(t)
+	want := map[string][]any{}
+	create := func(name string, by *person, teamName string) {
+		a := f.do(t, request{method: http.MethodPost, path: "/v1/teams/" + by.team + "/clusters", body: `{"name":"` + name + `"}`}.bearer(by.token))
+		require.Equal(t, http.StatusCreated, a.status, a.text)
+		want[a.body(t)["id"].(string)] = []any{name, by.team, teamName}
+	}
+	create("main", f.accounts[registry.Owner], "owner")
+	create("logs", f.accounts[registry.Owner], "owner")
+	create("main", f.other, "other")
+	list := func() map[string][]any {
+		got, query := map[string][]any{}, "?limit=2"
+		for {
+			a := f.do(t, request{method: http.MethodGet, path: "/v1/clusters" + query}.bearer(operatorKey))
+			require.Equal(t, http.StatusOK, a.status, a.text)
+			for _, item := range a.body(t)["items"].([]any) {
+				c := item.(map[string]any)
+				got[c["id"].(string)] = []any{c["name"], c["team"], c["team_name"]}
+			}
+			next, more := a.body(t)["next"].(string)
+			if !more {
+				return got
+			}
+			query = "?limit=2&cursor=" + next
+		}
+	}
+	require.Equal(t, want, list())
+	_, err := f.etcd.Client().Put(t.Context(), "/p/+registry/teams/"+f.other.team, "malformed")
+	require.NoError(t, err)
+	for id, c := range want {
+		if c[1] == f.other.team {
+			want[id] = []any{"main", f.other.team, nil}
+		}
+	}
+	require.Equal(t, want, list())
+}
+
 // TestCreateTeam_OfAnUnverifiedAccount: an account that signed up with an e-mail address, which was not verified, gets no team of an operator.
 func TestCreateTeam_OfAnUnverifiedAccount(t *testing.T) {
 	f := open(t)

@@ -73,6 +73,10 @@ var routes = []route{
 		"Creates a team, its owner's account if there is none with the e-mail address, and an API token of the owner. Only this answer has the token.",
 	},
 	{
+		"list-all-clusters", http.MethodGet, "/v1/clusters", operator, http.StatusOK, "List the clusters of all teams",
+		"Returns the virtual clusters of all teams in order of their IDs, deleted ones included, with the names that their tenants gave them.",
+	},
+	{
 		"sign-up", http.MethodPost, "/v1/signup", public, http.StatusCreated, "Sign up",
 		"Creates an account with a team, a virtual cluster and an agent key, if --signup is open. The cluster of a demo is deleted after 24 h. If an earlier request was interrupted, or its answer was lost, the " +
 			"same request with the same password gets another agent key. Only this answer has the key. With --smtp-url, the answer is 202, and a mail has the token of " +

@@ -93,6 +93,17 @@ func ListClusters(ctx context.Context, c Config, s cli.Streams) error {
 	}, s)
 }
 
+// ListAllClusters writes the virtual clusters of all teams, with an operator key.
+func ListAllClusters(ctx context.Context, c Config, s cli.Streams) error {
+	a, err := c.operator()
+	if err != nil {
+		return err
+	}
+	return list(ctx, a, "/v1/clusters", "CLUSTER ID\tTEAM\tNAME\tSTATE\tCREATED\tTEAM ID", func(v httpapi.TeamCluster) []string {
+		return []string{v.ID, cmp.Or(v.TeamName, "-"), v.Name, v.State, timeText(&v.Created), v.Team}
+	}, s)
+}
+
 // CreateCluster creates a virtual cluster.
 func CreateCluster(ctx context.Context, c Config, name string, s cli.Streams) error {
 	a, err := c.tenant()
