@@ -61,6 +61,7 @@ func beside(address string, secure *tls.Config) operator.Config {
 	return operator.Config{
 		Open:      func(_, key string, _ bool) bool { return key == "secret" },
 		Forwarder: operator.NewForwarder(secure),
+		List:      func() []operator.Listed { return nil },
 		Cluster: served(map[string]operator.Cluster{"vc": {
 			Owner: func() *owner.Owner { return nil },
 			Located: func() (string, string, error) {

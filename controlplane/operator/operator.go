@@ -16,7 +16,7 @@
 //	GET  /v1/clusters/{cluster}/status                                   the whole cluster, as the replica that is asked knows it (Status)
 //
 // A failure is {"error": "..."} with status 400 (invalid or ambiguous name), 401 (wrong key or unknown virtual cluster), 404 (no such
-// deleted topic, or no records in the bundle), 409 (the name is taken), 414 (the call is too long to be forwarded), 500 (the answer
+// deleted topic, or no records in the bundle), 409 (the name is taken, or the virtual cluster is suspended or deleted, which "state" beside "error" names), 414 (the call is too long to be forwarded), 500 (the answer
 // cannot be encoded) or 503 (no answer at the moment). A GET may be repeated after 503. After a POST the change may have been made: list the topics first.
 package operator
 
@@ -29,6 +29,7 @@ import (
 	"strings"
 
 	"github.com/freshet-io/freshet/controlplane/admin"
+	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/session"
@@ -191,8 +192,15 @@ func (c *Config) open(w http.ResponseWriter, r *http.Request, readOnly bool) (cl
 	name := r.PathValue("cluster")
 	key, _ = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	cluster, err := c.Cluster(name)
+	opens := c.Open(name, key, readOnly)
+	if opens && err != nil {
+		if state := c.inactive(name); state != "" {
+			refuseInactive(w, state, fmt.Errorf("virtual cluster %s %w", name, err))
+			return Cluster{}, "", false
+		}
+	}
 	switch {
-	case !c.Open(name, key, readOnly), errors.Is(err, session.ErrNotServed):
+	case !opens, errors.Is(err, session.ErrNotServed):
 		refuse(w, http.StatusUnauthorized, errWrongKey)
 	case err != nil:
 		refuse(w, http.StatusServiceUnavailable, fmt.Errorf("virtual cluster %s: %w", name, err))
@@ -200,6 +208,16 @@ func (c *Config) open(w http.ResponseWriter, r *http.Request, readOnly bool) (cl
 		return cluster, key, true
 	}
 	return Cluster{}, "", false
+}
+
+// inactive returns the state of a virtual cluster that is suspended or deleted, "" for others and unknown ones.
+func (c *Config) inactive(name string) string {
+	for _, l := range c.List() {
+		if l.VirtualCluster == name && l.State != string(directory.Active) {
+			return l.State
+		}
+	}
+	return ""
 }
 
 // encode answers with a value as JSON.
@@ -257,6 +275,12 @@ func statusOf(err error) int {
 func refuse(w http.ResponseWriter, status int, fault error) {
 	body, _ := json.Marshal(map[string]string{"error": fault.Error()}) // strings always encode
 	answer(w, status, append(body, '\n'))
+}
+
+// refuseInactive refuses a call about a virtual cluster that its tenant has suspended or deleted.
+func refuseInactive(w http.ResponseWriter, state string, fault error) {
+	body, _ := json.Marshal(map[string]string{"error": fault.Error(), "state": state}) // strings always encode
+	answer(w, http.StatusConflict, append(body, '\n'))
 }
 
 func answer(w http.ResponseWriter, status int, body []byte) {

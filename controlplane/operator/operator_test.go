@@ -91,6 +91,7 @@ func owned(t *testing.T, fn func(x asked)) {
 				},
 				"away": {Owner: func() *owner.Owner { return nil }, Located: func() (string, string, error) { return "", "", nil }},
 			}),
+			List:      func() []operator.Listed { return nil },
 			Forwarder: operator.NewForwarder(nil),
 		}
 		handler := operator.Handler(cfg)

@@ -3,6 +3,8 @@ package operator_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -28,6 +30,37 @@ func TestHandler_StatusOfAnyReplica(t *testing.T) {
 	cfg.Open = func(string, string, bool) bool { return false }
 	code, _ = call(t, cfg, http.MethodGet, "/v1/clusters/vc/status")
 	require.Equal(t, http.StatusUnauthorized, code)
+}
+
+// A call about a suspended or deleted virtual cluster gets 409 with its state, if its key opens the virtual cluster.
+func TestHandler_Inactive(t *testing.T) {
+	cfg := beside("127.0.0.1:1", nil)
+	state, fault := "", errors.New("is starting")
+	cfg.Cluster = func(string) (operator.Cluster, error) { return operator.Cluster{}, fault }
+	cfg.List = func() []operator.Listed {
+		return []operator.Listed{{ClusterID: "id0"}, {VirtualCluster: "other", State: "suspended"}, {VirtualCluster: "vc", State: state}}
+	}
+	for _, c := range []struct {
+		state string
+		fault error
+		code  int
+		body  string
+	}{
+		{"active", errors.New("is starting"), http.StatusServiceUnavailable, `{"error":"virtual cluster vc: is starting"}`},
+		{"suspended", errors.New("is suspended: resume it"), http.StatusConflict, `{"error":"virtual cluster vc is suspended: resume it","state":"suspended"}`},
+		{"deleted", fmt.Errorf("is deleted and %w", session.ErrNotServed), http.StatusConflict, `{"error":"virtual cluster vc is deleted and ` + session.ErrNotServed.Error() + `","state":"deleted"}`},
+	} {
+		state, fault = c.state, c.fault
+		for _, path := range []string{"status", "zones"} {
+			code, body := call(t, cfg, http.MethodGet, "/v1/clusters/vc/"+path)
+			require.Equal(t, c.code, code)
+			require.JSONEq(t, c.body, body)
+		}
+	}
+	cfg.Open = func(string, string, bool) bool { return false }
+	code, body := call(t, cfg, http.MethodGet, "/v1/clusters/vc/status")
+	require.Equal(t, http.StatusUnauthorized, code)
+	require.NotContains(t, body, "deleted and")
 }
 
 func TestHandler_Agents(t *testing.T) {

@@ -19,21 +19,9 @@ func ListClusters(ctx context.Context, c OperatorConfig, s Streams) error {
 	if err := c.complete(); err != nil {
 		return err
 	}
-	var raw []json.RawMessage
-	after := ""
-	for {
-		var page struct {
-			Clusters []json.RawMessage `json:"clusters"`
-			Next     string            `json:"next"`
-		}
-		if err := c.ask(ctx, http.MethodGet, after, &page); err != nil {
-			return err
-		}
-		raw = append(raw, page.Clusters...)
-		if page.Next == "" || len(page.Clusters) == 0 {
-			break
-		}
-		after = "?after=" + url.QueryEscape(page.Next)
+	raw, all, err := c.clusters(ctx)
+	if err != nil {
+		return err
 	}
 	if s.json() {
 		return s.WriteJSON(raw)
@@ -41,11 +29,7 @@ func ListClusters(ctx context.Context, c OperatorConfig, s Streams) error {
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "VIRTUAL CLUSTER\tCLUSTER ID\tSTATE\tSOURCE\tOWNER")
 	var faults []string
-	for _, r := range raw {
-		var l operator.Listed
-		if err := json.Unmarshal(r, &l); err != nil {
-			return fmt.Errorf("clusters in the answer: %w", err)
-		}
+	for _, l := range all {
 		owner, state := "-", cmp.Or(l.State, "invalid")
 		if l.Owner != nil {
 			owner = l.Owner.Replica + " at " + l.Owner.Address
@@ -67,4 +51,28 @@ func ListClusters(ctx context.Context, c OperatorConfig, s Streams) error {
 		}
 	}
 	return nil
+}
+
+// clusters returns all virtual clusters as one replica knows them: as its JSON, and decoded.
+func (c *OperatorConfig) clusters(ctx context.Context) (raw []json.RawMessage, all []operator.Listed, err error) {
+	for after := ""; ; {
+		var page struct {
+			Clusters []json.RawMessage `json:"clusters"`
+			Next     string            `json:"next"`
+		}
+		if err := c.ask(ctx, http.MethodGet, after, &page); err != nil {
+			return nil, nil, err
+		}
+		for _, r := range page.Clusters {
+			var l operator.Listed
+			if err := json.Unmarshal(r, &l); err != nil {
+				return nil, nil, fmt.Errorf("clusters in the answer: %w", err)
+			}
+			raw, all = append(raw, r), append(all, l)
+		}
+		if page.Next == "" || len(page.Clusters) == 0 {
+			return raw, all, nil
+		}
+		after = "?after=" + url.QueryEscape(page.Next)
+	}
 }

@@ -72,6 +72,14 @@ var (
 	errUnavailable = errors.New("control plane did not answer")
 )
 
+// InactiveError is returned for a request about a virtual cluster that is suspended or deleted.
+type InactiveError struct {
+	State string // suspended or deleted
+	text  string // of the control plane, with the remedy
+}
+
+func (e *InactiveError) Error() string { return e.text }
+
 // ask asks one replica after the other until one answers, within Timeout. Each replica gets an equal share of the time that is left. A
 // change is handed to the next replica only if the replica before was not reached: a replica without an answer may have made the change.
 func (c *OperatorConfig) ask(ctx context.Context, method, path string, into any) error {
@@ -160,6 +168,7 @@ func (c *OperatorConfig) askReplica(ctx context.Context, replica string, timeout
 	}
 	var failure struct {
 		Error string `json:"error"`
+		State string `json:"state"`
 	}
 	if json.Unmarshal(body, &failure) != nil || failure.Error == "" {
 		switch {
@@ -171,8 +180,11 @@ func (c *OperatorConfig) askReplica(ctx context.Context, replica string, timeout
 		}
 		failure.Error = response.Status
 	}
-	if response.StatusCode == http.StatusServiceUnavailable {
+	switch {
+	case response.StatusCode == http.StatusServiceUnavailable:
 		return fmt.Errorf("%w: %s", errUnavailable, failure.Error)
+	case failure.State != "":
+		return &InactiveError{State: failure.State, text: failure.Error}
 	}
 	return errors.New(failure.Error)
 }

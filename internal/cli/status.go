@@ -90,13 +90,50 @@ type statusAnswer struct {
 // errOlder is the error of a control plane that has no route for the status.
 var errOlder = errors.New("an older version without status")
 
-// ShowStatus asks all replicas for the status of the cluster. It writes the answer of a replica that knows an owner, with the newest list
-// of agents and the findings of all replicas. An address that does not answer is a finding. Errors: FindingsError; if no replica
-// answers, the errors of all.
+// ShowStatus writes the status of a virtual cluster, or without one that of the control plane: the answer of a replica that knows an owner,
+// with the newest list of agents and the findings of all replicas. An address that does not answer is a finding. Errors: FindingsError, InactiveError; if
+// no replica answers, the errors of all.
 func ShowStatus(ctx context.Context, c OperatorConfig, s Streams) error {
+	c.all = c.VirtualCluster == ""
 	if err := c.complete(); err != nil {
 		return err
 	}
+	if c.VirtualCluster == "" {
+		return c.showPlane(ctx, s)
+	}
+	c.all = false // complete found a freshet dev
+	best, err := c.status(ctx)
+	var inactive *InactiveError
+	if errors.As(err, &inactive) {
+		shown := struct {
+			VirtualCluster string `json:"virtual_cluster"`
+			State          string `json:"state"`
+		}{c.VirtualCluster, inactive.State}
+		if s.json() {
+			return errors.Join(s.WriteJSON(shown), inactive)
+		}
+		_, err := fmt.Fprintf(s.Out, "Virtual cluster %s: %s\n", shown.VirtualCluster, shown.State)
+		return errors.Join(err, inactive)
+	}
+	if err != nil {
+		return err
+	}
+	if err := best.write(s); err != nil {
+		return err
+	}
+	return best.findings()
+}
+
+// findings returns a FindingsError, or nil without findings.
+func (a *statusAnswer) findings() error {
+	if n := len(a.status.Findings); n > 0 {
+		return &FindingsError{n}
+	}
+	return nil
+}
+
+// status asks all replicas for the status of the virtual cluster and merges their answers.
+func (c *OperatorConfig) status(ctx context.Context) (*statusAnswer, error) {
 	answers := make([]statusAnswer, len(c.ControlPlane))
 	var asked sync.WaitGroup
 	for i, replica := range c.ControlPlane {
@@ -117,19 +154,13 @@ func ShowStatus(ctx context.Context, c OperatorConfig, s Streams) error {
 		}
 		err := distinct(faults)
 		if c.found != "" && errors.Is(err, errUnreachable) {
-			return fmt.Errorf("%w; does freshet dev run on %s?", err, c.found)
+			err = fmt.Errorf("%w; does freshet dev run on %s?", err, c.found)
 		}
-		return err
+		return nil, err
 	}
 	best.takeAgents(newest)
 	best.merge(answers, c.ControlPlane)
-	if err := best.write(s); err != nil {
-		return err
-	}
-	if n := len(best.status.Findings); n > 0 {
-		return &FindingsError{n}
-	}
-	return nil
+	return best, nil
 }
 
 // askStatus asks one replica. Its error is errOlder if the replica has other routes of a control plane, but not this one.
@@ -297,6 +328,14 @@ func (a *statusAnswer) write(s Streams) error {
 func (s *clusterStatus) print(w *tabwriter.Writer) {
 	fmt.Fprintf(w, "Virtual cluster %s, as replica %s knows it\n\n", s.VirtualCluster, s.Replica)
 	s.printControlPlane(w)
+	s.printStores(w)
+	fmt.Fprintln(w)
+	s.printAgents(w)
+	s.printFindings(w)
+}
+
+// printStores writes etcd's members and the object store, after the control planes that are too old for a status.
+func (s *clusterStatus) printStores(w *tabwriter.Writer) {
 	for _, address := range s.older {
 		fmt.Fprintf(w, "Control plane at %s is of an older version without status\n", address)
 	}
@@ -320,8 +359,10 @@ func (s *clusterStatus) print(w *tabwriter.Writer) {
 		store = "faulty, see the findings"
 	}
 	bucket, _, _ := strings.Cut(s.Store.Location, "?") // findings name the endpoint
-	fmt.Fprintf(w, "\nObject store\n  BUCKET\tSTATE\n  %s\t%s\n\n", bucket, store)
-	s.printAgents(w)
+	fmt.Fprintf(w, "\nObject store\n  BUCKET\tSTATE\n  %s\t%s\n", bucket, store)
+}
+
+func (s *clusterStatus) printFindings(w *tabwriter.Writer) {
 	if len(s.Findings) == 0 {
 		fmt.Fprintf(w, "\nFindings: none\n")
 		return
@@ -338,14 +379,21 @@ func (s *clusterStatus) printControlPlane(w *tabwriter.Writer) {
 	} else {
 		fmt.Fprintf(w, "Control plane: replica %s at %s is the owner\n", s.Owner.Replica, s.Owner.Address)
 	}
-	fmt.Fprintln(w, "  REPLICA\tADDRESS\tVERSION\tUPTIME\tSTATE")
+	s.printReplicas(w, "STATE", func(replica, address string) string {
+		if s.Owner != nil && replica == s.Owner.Replica && address == s.Owner.Address { // a killed process may have had the same ID
+			return "owner"
+		}
+		return "standby"
+	})
+}
+
+// printReplicas writes the replicas. The last column has the value of last for replicas that are not silent.
+func (s *clusterStatus) printReplicas(w *tabwriter.Writer, header string, last func(replica, address string) string) {
+	fmt.Fprintln(w, "  REPLICA\tADDRESS\tVERSION\tUPTIME\t"+header)
 	for _, r := range s.Replicas {
-		state := "standby"
-		switch {
-		case r.Silence >= shownSilence:
+		state := last(r.Replica, r.Address)
+		if r.Silence >= shownSilence {
 			state = "silent for " + secondsText(r.Silence)
-		case s.Owner != nil && r.Replica == s.Owner.Replica && r.Address == s.Owner.Address: // a killed process may have had the same ID
-			state = "owner"
 		}
 		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", r.Replica, r.Address, cmp.Or(r.Version, "-"), uptime(r.Uptime), state)
 	}
