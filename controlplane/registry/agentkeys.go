@@ -74,10 +74,15 @@ func (r *Registry) RevokeAgentKey(ctx context.Context, by Actor, clusterID strin
 	}
 	return r.inTeam(ctx, by, c.Team, func(*Team) (change, error) {
 		key := r.key(agentKeyKind, c.Team, c.ID, secret.Digits())
-		if err := r.found(ctx, agentKeyKind, c.Team, c.ID, secret.Digits()); err != nil {
+		k, err := read[AgentKey](ctx, r, c.Team, c.ID, secret.Digits())
+		subject := secret.String()
+		switch {
+		case err == nil:
+			subject += " " + k.Name
+		case !unreadable(err):
 			return change{}, err
 		}
-		return change{action: "agent-key.revoke", subject: secret.String(), ops: []clientv3.Op{clientv3.OpDelete(key)}}, nil
+		return change{action: "agent-key.revoke", subject: subject, ops: []clientv3.Op{clientv3.OpDelete(key)}}, nil
 	})
 }
 

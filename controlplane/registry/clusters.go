@@ -171,7 +171,7 @@ func (r *Registry) Clusters(ctx context.Context, teamID string) (all List[Cluste
 	for _, kv := range names {
 		c, err := r.Cluster(ctx, string(kv.Value))
 		switch {
-		case errors.Is(err, ErrMalformed), errors.Is(err, ErrNewer):
+		case unreadable(err):
 			all.Faults = append(all.Faults, err)
 		case errors.Is(err, ErrNotFound): // removed meanwhile
 		case err != nil:

@@ -124,6 +124,9 @@ func read[T any, P recordOf[T]](ctx context.Context, r *Registry, place ...strin
 	return rec, decode(rec, resp.Kvs[0])
 }
 
+// unreadable reports whether an error is that of a record that does not decode.
+func unreadable(err error) bool { return errors.Is(err, ErrMalformed) || errors.Is(err, ErrNewer) }
+
 // list returns the records whose place begins with the given parts. A place that cannot exist has none.
 func list[T any, P recordOf[T]](ctx context.Context, r *Registry, parts ...string) (all List[T], err error) {
 	kvs, err := r.below(ctx, P(new(T)).kind(), parts...)

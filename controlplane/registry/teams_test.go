@@ -330,3 +330,30 @@ func TestDeleteTeam(t *testing.T) {
 		}
 	}
 }
+
+// TestRevoke_Subject: the audit entry of a revocation has the name of the key or token, unless its record cannot be read.
+func TestRevoke_Subject(t *testing.T) {
+	f := open(t)
+	ctx := t.Context()
+	team, a := f.team(t, "owner")
+	cluster := "0MP4Kxjfr8KpC_OLjGQtgg"
+	require.NoError(t, f.CreateCluster(ctx, by, team.ID, cluster, "main"))
+	for _, malformed := range []bool{false, true} {
+		require.NoError(t, f.CreateAgentKey(ctx, by, cluster, "agents", "fsk_", hash("k")))
+		require.NoError(t, f.CreateToken(ctx, by, NewToken{Team: team.ID, Account: a.ID, Role: ReadOnly, Name: "ci"}, hash("t")))
+		keyName, tokenName := " agents", " ci"
+		if malformed {
+			keyName, tokenName = "", ""
+			for _, key := range []string{f.key(agentKeyKind, team.ID, cluster, hash("k").Digits()), f.key(tokenKind, team.ID, a.ID, hash("t").Digits())} {
+				_, err := f.client.Put(ctx, key, "malformed")
+				require.NoError(t, err)
+			}
+		}
+		require.NoError(t, f.RevokeAgentKey(ctx, by, cluster, hash("k")))
+		require.NoError(t, f.RevokeToken(ctx, by, team.ID, a.ID, hash("t")))
+		page, _, err := f.Audit(ctx, team.ID, 0)
+		require.NoError(t, err)
+		require.Equal(t, hash("t").String()+tokenName, page.Records[0].Subject)
+		require.Equal(t, hash("k").String()+keyName, page.Records[1].Subject)
+	}
+}

@@ -135,10 +135,15 @@ func (r *Registry) Tokens(ctx context.Context, teamID string) (List[Token], erro
 // RevokeToken deletes an API token. Errors: those of Team, ErrNotFound, ErrDeleting, ErrConflict.
 func (r *Registry) RevokeToken(ctx context.Context, by Actor, teamID, accountID string, secret accesskey.Hash) error {
 	return r.inTeam(ctx, by, teamID, func(*Team) (change, error) {
-		if err := r.found(ctx, tokenKind, teamID, accountID, secret.Digits()); err != nil {
+		t, err := read[Token](ctx, r, teamID, accountID, secret.Digits())
+		subject := secret.String()
+		switch {
+		case err == nil:
+			subject += " " + t.Name
+		case !unreadable(err):
 			return change{}, err
 		}
-		return change{action: "token.revoke", subject: secret.String(), ops: []clientv3.Op{
+		return change{action: "token.revoke", subject: subject, ops: []clientv3.Op{
 			clientv3.OpDelete(r.key(tokenKind, teamID, accountID, secret.Digits())), clientv3.OpDelete(r.key(tokenPlaceKind, secret.Digits())),
 		}}, nil
 	})

@@ -31,7 +31,7 @@ func (r *Registry) Unverified(ctx context.Context, teamID string) (bool, error) 
 			continue
 		}
 		switch a, err := r.Account(ctx, m.Account); {
-		case errors.Is(err, ErrNotFound), errors.Is(err, ErrMalformed), errors.Is(err, ErrNewer):
+		case errors.Is(err, ErrNotFound), unreadable(err):
 		case err != nil:
 			return false, err
 		case !a.Unverified():
