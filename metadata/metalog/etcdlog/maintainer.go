@@ -25,6 +25,7 @@ type MaintainerConfig struct {
 	// A member is defragmented when this much of its file is free and that is more than half: 256 MiB. It serves
 	// nothing while its data in use is rewritten, and an owner that waits longer than its fence stands loses ownership:
 	// only when no more than DefragInUse must be rewritten is it worth that, 64 MiB. A busy log uses free pages again.
+	// A member that its file alone crowds is defragmented whatever its data in use (defragCrowded).
 	DefragBytes int64
 	DefragInUse int64
 
@@ -85,6 +86,8 @@ type Maintainer struct {
 	compactedRev  int64
 	previousCheck int64 // revision seen by the check before this one
 	crowded       bool  // a member has reached CrowdedFrom
+
+	rewrites map[string]rewrite // by endpoint
 }
 
 // CrowdedFrom is the fullness of a member from which Freshet makes room in etcd.
@@ -106,6 +109,11 @@ func Fullness(st *clientv3.StatusResponse) float64 {
 	return max(float64(st.DbSizeInUse)/quota, float64(st.DbSize)/quota-fileMargin)
 }
 
+// crowdedByFile reports whether a member would not be crowded if its file had no free pages.
+func crowdedByFile(st *clientv3.StatusResponse) bool {
+	return Fullness(st) >= CrowdedFrom && float64(st.DbSizeInUse)/float64(st.DbSizeQuota) < CrowdedFrom
+}
+
 // requestTimeout bounds one short request; defragTimeout a defragmentation, which rewrites the member's file.
 const (
 	requestTimeout = 2 * time.Second
@@ -121,7 +129,7 @@ func NewMaintainer(cfg MaintainerConfig) (*Maintainer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("etcd maintainer: %w", err)
 	}
-	return &Maintainer{cfg: cfg, metrics: newMetrics(cfg.Registerer)}, nil
+	return &Maintainer{cfg: cfg, metrics: newMetrics(cfg.Registerer), rewrites: map[string]rewrite{}}, nil
 }
 
 // Run looks after the cluster until ctx ends.
@@ -222,11 +230,14 @@ func (m *Maintainer) stepDown(ctx context.Context) {
 
 // member is one etcd member as of this check.
 type member struct {
+	id       uint64
 	endpoint string
 	leader   bool
+	learner  bool
 	size     int64 // of the backend file
 	inUse    int64
 	fullness float64
+	byFile   bool // crowdedByFile
 	revision int64
 }
 
@@ -241,8 +252,8 @@ func (m *Maintainer) members(ctx context.Context) ([]member, error) {
 			continue
 		}
 		mb := member{
-			endpoint: ep, leader: st.Leader == st.Header.MemberId,
-			size: st.DbSize, inUse: st.DbSizeInUse, fullness: Fullness(st), revision: st.Header.Revision,
+			id: st.Header.MemberId, endpoint: ep, leader: st.Leader == st.Header.MemberId, learner: st.IsLearner,
+			size: st.DbSize, inUse: st.DbSizeInUse, fullness: Fullness(st), byFile: crowdedByFile(st), revision: st.Header.Revision,
 		}
 		m.metrics.dbBytes.WithLabelValues(ep).Set(float64(mb.size))
 		if mb.leader {
@@ -305,7 +316,7 @@ func (m *Maintainer) defragOne(ctx context.Context, members []member) error {
 			return m.defrag(ctx, mb)
 		}
 	}
-	return nil
+	return m.defragCrowded(ctx, members)
 }
 
 func (m *Maintainer) defrag(ctx context.Context, mb member) error {
