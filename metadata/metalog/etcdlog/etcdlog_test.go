@@ -6,10 +6,12 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -298,4 +300,51 @@ func TestLeases_WatchHeldBack(t *testing.T) {
 	require.NoError(t, tenure.Resign(t.Context()))
 	require.True(t, rivals.Valid())
 	require.NoError(t, rivals.Resign(t.Context()))
+}
+
+// compacting compacts etcd's history before the second page of the first list.
+type compacting struct {
+	clientv3.KV
+	t    *testing.T
+	once sync.Once
+	errs chan error
+}
+
+func (c *compacting) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	if op := clientv3.OpGet(key, opts...); op.Rev() > 0 {
+		c.once.Do(func() {
+			newer, err := c.Put(ctx, "newer", "")
+			if assert.NoError(c.t, err) {
+				_, err = c.Compact(ctx, newer.Header.Revision)
+				assert.NoError(c.t, err)
+			}
+			_, err = c.KV.Get(ctx, key, opts...)
+			c.errs <- err
+		})
+	}
+	return c.KV.Get(ctx, key, opts...)
+}
+
+// TestLeases_ListCompacted: a list of ownership keys whose revision is compacted between its pages is read again, and a watch from a compacted
+// revision ends.
+func TestLeases_ListCompacted(t *testing.T) {
+	client := startEtcd(t, nil)
+	const many, each = 5001, 100 // more than a page
+	for from := 0; from < many; from += each {
+		var puts []clientv3.Op
+		for i := range each {
+			puts = append(puts, clientv3.OpPut(fmt.Sprintf("/freshet/v1/+owners/%05d", from+i), "?"))
+		}
+		_, err := client.Txn(t.Context()).Then(puts...).Commit()
+		require.NoError(t, err)
+	}
+	kv := &compacting{KV: client.KV, t: t, errs: make(chan error, 1)}
+	client.KV = kv
+	l := openLog(t, client, "main", metalog.Config{})
+	tenure, err := l.Acquire(t.Context(), metalog.Candidate{Replica: "r1"})
+	require.NoError(t, err)
+	require.ErrorContains(t, <-kv.errs, "compacted")
+	require.NoError(t, tenure.Resign(t.Context()))
+	err = etcdlog.Leases(client).WatchOwners(t.Context(), 1, func(metalog.OwnerKeys) {})
+	require.ErrorContains(t, err, "compacted")
 }

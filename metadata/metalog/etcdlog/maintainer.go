@@ -22,6 +22,9 @@ type MaintainerConfig struct {
 	Check        time.Duration // how often the cluster is looked at: 10 s, and five times as often while a member is crowded
 	Compact      time.Duration // revisions are compacted at least this often: 1 min, and at each check while a member is crowded
 	CompactBytes int64         // and when the data in use grew by this much: 64 MiB
+	// History is the minimum age of a revision that is compacted, 30 s: lists read their pages at one revision, and watches of slow clients
+	// fall behind. Only the healing of a cluster without space compacts younger ones.
+	History time.Duration
 	// A member is defragmented when this much of its file is free and that is more than half: 256 MiB. It serves
 	// nothing while its data in use is rewritten, and an owner that waits longer than its fence stands loses ownership:
 	// only when no more than DefragInUse must be rewritten is it worth that, 64 MiB. A busy log uses free pages again.
@@ -46,6 +49,9 @@ func (c *MaintainerConfig) ApplyDefaults() {
 	}
 	if c.CompactBytes == 0 {
 		c.CompactBytes = 64 << 20
+	}
+	if c.History == 0 {
+		c.History = 30 * time.Second
 	}
 	if c.DefragBytes == 0 {
 		c.DefragBytes = 256 << 20
@@ -81,13 +87,19 @@ type Maintainer struct {
 	metrics *metrics
 	lease   clientv3.LeaseID // of the election, 0 when not elected
 
-	compactedAt   time.Time
-	compactedUse  int64 // least data in use seen since the last compaction, which takes effect after it is answered
-	compactedRev  int64
-	previousCheck int64 // revision seen by the check before this one
-	crowded       bool  // a member has reached CrowdedFrom
+	compactedAt  time.Time
+	compactedUse int64 // least data in use seen since the last compaction, which takes effect after it is answered
+	compactedRev int64
+	checks       []pastCheck // the newest one that is History old, and all younger ones, oldest first
+	crowded      bool        // a member has reached CrowdedFrom
 
 	rewrites map[string]rewrite // by endpoint
+}
+
+// pastCheck is the revision that a check saw.
+type pastCheck struct {
+	at       time.Time
+	revision int64
 }
 
 // CrowdedFrom is the fullness of a member from which Freshet makes room in etcd.
@@ -283,19 +295,32 @@ func (m *Maintainer) outOfSpace(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// compact drops revisions older than the last check. No reader needs them.
+// compact drops the revisions that are older than History. A reader that needs one of them begins anew.
 func (m *Maintainer) compact(ctx context.Context, members []member) error {
 	leader := members[len(members)-1]
-	revision := m.previousCheck
-	m.previousCheck = leader.revision
+	revision := m.compactable(time.Now(), leader.revision)
 	m.compactedUse = min(m.compactedUse, leader.inUse)
 	m.crowded = slices.ContainsFunc(members, func(mb member) bool { return mb.fullness >= CrowdedFrom })
 	due := m.crowded || time.Since(m.compactedAt) >= m.cfg.Compact || leader.inUse-m.compactedUse >= m.cfg.CompactBytes
-	if revision == 0 || revision <= m.compactedRev || !due {
+	if revision <= m.compactedRev || !due {
 		return nil
 	}
 	m.compactedAt, m.compactedUse, m.compactedRev = time.Now(), leader.inUse, revision
 	return m.compactTo(ctx, revision)
+}
+
+// compactable returns the newest revision that a check at least History before now saw, 0 for none. current is the one that this check sees.
+func (m *Maintainer) compactable(now time.Time, current int64) int64 {
+	m.checks = append(m.checks, pastCheck{now, current})
+	old := 0
+	for old < len(m.checks) && now.Sub(m.checks[old].at) >= m.cfg.History {
+		old++
+	}
+	if old == 0 {
+		return 0
+	}
+	m.checks = slices.Delete(m.checks, 0, old-1)
+	return m.checks[0].revision
 }
 
 func (m *Maintainer) compactTo(ctx context.Context, revision int64, opts ...clientv3.CompactOption) error {

@@ -32,6 +32,9 @@ func maintainWith(t *testing.T, cfg etcdlog.MaintainerConfig) *prometheus.Regist
 	if cfg.Compact == 0 {
 		cfg.Compact = 50 * time.Millisecond
 	}
+	if cfg.History == 0 {
+		cfg.History = 50 * time.Millisecond
+	}
 	m, err := etcdlog.NewMaintainer(cfg)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -145,7 +148,7 @@ func TestMaintainer_DefragmentsWhenLittleIsInUse(t *testing.T) {
 
 // A log fills etcd's quota. Its owner can neither append nor point to snapshots, but keeps its tenure; the maintainer
 // trims to the second newest snapshot, compacts, defragments and disarms, and the append that waited goes through. Another
-// virtual cluster whose pointers cannot be read does not keep it from that.
+// virtual cluster whose pointers cannot be read does not keep it from that, and neither does the age of the history.
 func TestMaintainer_HealsNoSpace(t *testing.T) {
 	client := startEtcd(t, func(c *embed.Config) { c.QuotaBackendBytes = 8 << 20 })
 	_, err := client.Put(t.Context(), "/freshet/v1/broken/snapshots", "no list")
@@ -186,7 +189,7 @@ func TestMaintainer_HealsNoSpace(t *testing.T) {
 		_, err := tenure.Append(context.Background(), uint64(next), []byte("waits"))
 		appended <- err
 	}()
-	reg := maintain(t, client, "r1")
+	reg := maintainWith(t, etcdlog.MaintainerConfig{Client: client, Replica: "r1", History: time.Hour})
 	select {
 	case err := <-appended:
 		require.NoError(t, err)
@@ -259,4 +262,28 @@ func TestMaintainer_CompactsWhileCrowded(t *testing.T) {
 		require.NoError(t, err)
 		return counter(t, reg, compactions) > 1 && st.DbSizeInUse < quota/5
 	}, time.Minute, 10*time.Millisecond)
+}
+
+// TestMaintainer_KeepsHistoryWhileCrowded: lists and watches read at revisions of the last 30 s, here of the last hour.
+func TestMaintainer_KeepsHistoryWhileCrowded(t *testing.T) {
+	const quota = 16 << 20
+	client := startEtcd(t, func(c *embed.Config) { c.QuotaBackendBytes, c.BackendBatchLimit = quota, 1 })
+	checks := &countedStatus{Maintenance: client.Maintenance}
+	client.Maintenance = checks
+	old, err := client.Put(t.Context(), "key", "old")
+	require.NoError(t, err)
+	for fullness(t, client, "") < etcdlog.CrowdedFrom {
+		_, err := client.Put(t.Context(), "key", strings.Repeat("x", 256<<10))
+		require.NoError(t, err)
+	}
+	reg := maintainWith(t, etcdlog.MaintainerConfig{Client: client, Replica: "a", History: time.Hour})
+	seen := checks.answers.Load() + 10
+	for checks.answers.Load() < seen {
+		_, err := client.Put(t.Context(), "later", "")
+		require.NoError(t, err)
+	}
+	read, err := client.Get(t.Context(), "key", clientv3.WithRev(old.Header.Revision))
+	require.NoError(t, err)
+	require.Equal(t, "old", string(read.Kvs[0].Value))
+	require.Zero(t, counter(t, reg, "freshet_etcd_compactions_total"))
 }
