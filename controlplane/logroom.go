@@ -16,14 +16,22 @@ import (
 )
 
 // Fullness of etcd at which the room for logs changes. From etcdlog.CrowdedFrom to leastFrom it falls from 1 to leastRoom. It begins to fall early,
-// because trims and compactions take several seconds to make room. From stopFrom on there is none: commits are refused, and snapshots trim the logs.
-// A full etcd would refuse leases and snapshots too. From refuseFrom on, new virtual clusters are refused.
+// because trims and compactions take several seconds to make room. From stopFrom on, each log has leastLog: something else than logs may fill etcd,
+// and a short log is trimmed after its next commits. From fullFrom on there is no room: commits are refused, and snapshots trim the logs. A full
+// etcd would refuse leases and snapshots too. From refuseFrom on, new virtual clusters are refused.
 const (
 	refuseFrom = 0.7
 	leastFrom  = 0.75
 	stopFrom   = 0.95
+	fullFrom   = 0.98
 	leastRoom  = 1.0 / 16
 )
+
+// leastLog is the room in bytes that every log has below fullFrom, whatever its limits. A snapshot is due after so much log without room
+// (replica.Config.SnapshotMinBytes). For registry.DefaultMaxHosted virtual clusters it is 63 MiB, 1 % of a quota of 6 GiB, and 3 % are left from
+// stopFrom to fullFrom. More virtual clusters, a smaller quota, the history of trimmed logs, and commands of up to 16 MiB, which may exceed the
+// room of their log, are stopped at fullFrom within a second.
+const leastLog = 64 << 10
 
 // Intervals of reading the fullness of etcd's members.
 const (
@@ -104,7 +112,18 @@ func (s *etcdSpace) read(ctx context.Context) {
 // fullness returns the share of the quota that the fullest member uses, or 0 before the first answer.
 func (s *etcdSpace) fullness() float64 { return math.Float64frombits(s.bits.Load()) }
 
-// room returns the factor of the limits of each log.
+// roomOf returns room for a log with a hard limit. The room is leastLog at least.
+func (s *etcdSpace) roomOf(hard int64) func() float64 {
+	least := min(1, float64(leastLog+1)/float64(hard)) // the owner rounds down, and a snapshot must be due before the log is full
+	return func() float64 {
+		if s.fullness() >= fullFrom {
+			return 0
+		}
+		return max(s.room(), least)
+	}
+}
+
+// room returns the factor of the limits of logs that are long enough for it to leave leastLog.
 func (s *etcdSpace) room() float64 {
 	full := s.fullness()
 	if full >= stopFrom {

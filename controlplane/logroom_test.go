@@ -30,6 +30,29 @@ func TestEtcdSpace_Room(t *testing.T) {
 	}
 }
 
+// TestEtcdSpace_RoomOf: a short log may grow a little until etcd is nearly full, whatever its limit.
+func TestEtcdSpace_RoomOf(t *testing.T) {
+	s := newEtcdSpace(nil, zap.NewNop(), prometheus.NewRegistry())
+	for _, c := range []struct {
+		full       float64
+		hard, want int64
+	}{
+		{0, 32 << 20, 32 << 20},
+		{0.8, 32 << 20, 2 << 20},
+		{0.95, 32 << 20, 64 << 10},
+		{0.979, 512 << 20, 64 << 10},
+		{0.979, 10_000_001, 64 << 10},
+		{0.979, 32 << 10, 32 << 10}, // its own limit is lower
+		{0.98, 32 << 20, 0},
+		{1.1, 32 << 10, 0},
+	} {
+		s.bits.Store(math.Float64bits(c.full))
+		room := int64(s.roomOf(c.hard)() * float64(c.hard))
+		require.GreaterOrEqual(t, room, c.want, "%+v", c)
+		require.LessOrEqual(t, room, c.want+1, "%+v", c)
+	}
+}
+
 // TestEtcdSpace_Read: the fullest member that answers decides. While none answers, the fullness stays. Members without a quota do not count.
 func TestEtcdSpace_Read(t *testing.T) {
 	a, b := &etcdMember{leader: 1}, &etcdMember{leader: 1}
