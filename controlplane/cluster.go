@@ -134,8 +134,12 @@ func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 
 // open builds the parts that work on the keys and objects of the cluster's id.
 func (c *cluster) open(clusterID string, warm bool) (*stored, error) {
+	needs := ""
+	if c.spec.Stored {
+		needs = c.directory.SpecKey(clusterID)
+	}
 	metadataLog, err := etcdlog.Open(etcdlog.Config{
-		Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, ClusterID: clusterID,
+		Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, ClusterID: clusterID, Needs: needs,
 		Log: metalog.Config{Lease: c.members.lease, Timing: c.cfg.Timing, Logger: explaining(c.log, c.members.health.explainRequest), Registerer: c.metrics},
 	})
 	if err != nil {
@@ -367,7 +371,7 @@ func (c *cluster) identify(ctx context.Context, warm bool) (*stored, error) {
 			clusterID, err = c.directory.Resolve(attempt, c.spec.Name)
 		}
 		if err == nil && (c.spec.ID == "" || clusterID == c.spec.ID) {
-			c.unfollow, err = c.members.secrets.follow(attempt, c.directory, clusterID, c.sessions.SetPeerSecret)
+			c.unfollow, err = c.members.secrets.follow(attempt, c.directory, clusterID, c.spec.Stored, c.sessions.SetPeerSecret)
 		}
 		cancel()
 		switch {
@@ -385,6 +389,8 @@ func (c *cluster) identify(ctx context.Context, warm bool) (*stored, error) {
 			return s, nil
 		case ctx.Err() != nil:
 			return nil, nil //nolint:nilerr // the replica stops
+		case errors.Is(err, etcdlog.ErrRemoved):
+			return nil, err // the reconciler logs it
 		case directory.Final(err):
 			c.log.Error("virtual cluster stops: it has no cluster id", zap.Error(err))
 			return nil, err

@@ -359,3 +359,51 @@ func TestControlPlane_StoresNoIDForSpecs(t *testing.T) {
 	require.Contains(t, []string{"", spec.ID}, stored, "the replica has stored another id for the name for good")
 	require.True(t, r.Owned("renamed"))
 }
+
+// lateSpecs is a watcher that shows no change of a Spec.
+type lateSpecs struct{ clientv3.Watcher }
+
+func (w lateSpecs) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
+	if !strings.HasPrefix(key, etcdlog.DefaultPrefix+"/+specs/") {
+		return w.Watcher.Watch(ctx, key, opts...)
+	}
+	none := make(chan clientv3.WatchResponse)
+	context.AfterFunc(ctx, func() { close(none) })
+	return none
+}
+
+// TestControlPlane_ClaimsNoPurgedCluster: a virtual cluster is purged, and the watch of a replica is late. The replica leaves no new keys behind.
+func TestControlPlane_ClaimsNoPurgedCluster(t *testing.T) {
+	etcd := startEtcd(t)
+	direct := etcd.Client()
+	late := clientv3.NewCtxClient(t.Context())
+	late.Cluster, late.KV, late.Lease, late.Watcher, late.Maintenance, late.Auth = direct.Cluster, direct.KV, direct.Lease, lateSpecs{direct.Watcher}, direct.Maintenance, direct.Auth
+	d := directory.Directory{Client: direct, Prefix: etcdlog.DefaultPrefix}
+	spec := &directory.Spec{ID: id.NewCluster(), Name: "orders", State: directory.Active, DefaultPartitions: 1}
+	require.NoError(t, d.Create(t.Context(), spec))
+	lease, err := direct.Grant(t.Context(), 600)
+	require.NoError(t, err)
+	const owner = `{"replica":"r9","address":"r9:7050","nonce":"1"}` // whose log is still empty
+	_, err = direct.Put(t.Context(), etcdlog.DefaultPrefix+"/+owners/"+spec.ID, owner, clientv3.WithLease(lease.ID))
+	require.NoError(t, err)
+	r := startAs(t, etcd, mem.New(), "r1", func(c *controlplane.Config) { c.Etcd, c.Timing.Read = late, time.Second })
+	require.Eventually(t, func() bool {
+		l := r.listed(t)["orders"]
+		return l.Owner != nil && l.Owner.Replica == "r9" && r.Owned("one") && r.Owned("two")
+	}, time.Minute, 10*time.Millisecond)
+
+	removal := d.Removal(spec.ID, spec.Name, 0)
+	purged, err := direct.Txn(t.Context()).Then(append(removal.Ops, clientv3.OpDelete(etcdlog.DefaultPrefix+"/+owners/"+spec.ID))...).Commit()
+	require.NoError(t, err)
+	removed := ": the virtual cluster was removed from etcd: there is no key " + d.SpecKey(spec.ID)
+	for _, fault := range []string{"claim ownership: metadata log unavailable", "starts again after a pause"} { // of the run, and of the next start
+		require.Eventually(t, func() bool { return strings.Contains(r.listed(t)["orders"].Fault, fault+removed) }, time.Minute, 10*time.Millisecond)
+	}
+	require.True(t, r.Owned("one") && r.Owned("two"))
+	left, err := direct.Get(t.Context(), etcdlog.DefaultPrefix+"/", clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithMinCreateRev(purged.Header.Revision))
+	require.NoError(t, err)
+	for _, kv := range left.Kvs {
+		require.NotContains(t, string(kv.Key), spec.ID)
+	}
+	r.stop(t)
+}

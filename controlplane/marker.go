@@ -13,6 +13,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/bundle"
 	"github.com/freshet-io/freshet/objstore/marker"
@@ -177,7 +178,7 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 // final reports whether another attempt cannot succeed.
 func final(err error) bool {
 	var wrong *marker.WrongError
-	return errors.As(err, &wrong) || errors.Is(err, marker.ErrNewer)
+	return errors.As(err, &wrong) || errors.Is(err, marker.ErrNewer) || errors.Is(err, etcdlog.ErrRemoved)
 }
 
 // attempt compares once. done reports that the bucket is the virtual cluster's.

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -10,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/freshet-io/freshet/controlplane/directory"
+	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 )
 
 // peerSecrets follows the secrets by which the agents of virtual clusters know each other. The members' round reads all of them with
@@ -29,13 +31,15 @@ type followedSecrets []*followedSecret
 type followedSecret struct {
 	directory directory.Directory
 	clusterID string
+	stored    bool         // Spec.Stored
 	known     string       // used by follow, and then by the members' round
 	learned   func(string) // called with each new secret
 }
 
-// follow calls learned with the secret of a cluster, before follow returns, and with each later one until unfollow is called. Error: etcd's.
-func (s *peerSecrets) follow(ctx context.Context, d directory.Directory, clusterID string, learned func(string)) (unfollow func(), err error) {
-	f := &followedSecret{directory: d, clusterID: clusterID, learned: learned}
+// follow calls learned with the secret of a cluster, before follow returns, and with each later one until unfollow is called. Errors: etcd's,
+// etcdlog.ErrRemoved.
+func (s *peerSecrets) follow(ctx context.Context, d directory.Directory, clusterID string, stored bool, learned func(string)) (unfollow func(), err error) {
+	f := &followedSecret{directory: d, clusterID: clusterID, stored: stored, learned: learned}
 	if err := f.learn(ctx); err != nil {
 		return nil, err
 	}
@@ -49,8 +53,14 @@ func (s *peerSecrets) follow(ctx context.Context, d directory.Directory, cluster
 	}, nil
 }
 
-// learn asks etcd for the newest secret, and makes one if there is none.
+// learn asks etcd for the newest secret, and makes one if there is none. A purged virtual cluster, whose removal this replica has not read yet,
+// gets none.
 func (f *followedSecret) learn(ctx context.Context) error {
+	if f.stored {
+		if spec, _, err := f.directory.Get(ctx, f.clusterID); spec == nil && err == nil {
+			return fmt.Errorf("%w: there is no key %s", etcdlog.ErrRemoved, f.directory.SpecKey(f.clusterID))
+		}
+	}
 	secret, err := f.directory.PeerSecret(ctx, f.clusterID)
 	if err != nil || secret == f.known {
 		return err
@@ -84,7 +94,9 @@ func (followed followedSecrets) compare(ctx context.Context, stored []*mvccpb.Ke
 	var errs []error
 	for _, f := range followed {
 		if values[f.directory.PeerSecretKey(f.clusterID)] != f.known {
-			errs = append(errs, f.learn(ctx))
+			if err := f.learn(ctx); !errors.Is(err, etcdlog.ErrRemoved) {
+				errs = append(errs, err)
+			}
 		}
 	}
 	return errors.Join(errs...)

@@ -30,8 +30,14 @@ type Config struct {
 	Client    *clientv3.Client // not closed by the log
 	Prefix    string           // default DefaultPrefix; without a slash at its end
 	ClusterID string           // 1 to 249 characters of a-z A-Z 0-9 . _ -
-	Log       metalog.Config
+	// Needs is a key in etcd without which Log.Acquire fails with ErrRemoved, "" for none. Removing it with all keys of a log that has no owner
+	// is final: a replica that does not know of the removal yet leaves no new keys behind.
+	Needs string
+	Log   metalog.Config
 }
+
+// ErrRemoved is returned by Log.Acquire if Config.Needs does not exist. Before, Acquire repeats the claim for Timing.Read.
+var ErrRemoved = errors.New("the virtual cluster was removed from etcd")
 
 // ApplyDefaults sets the fields that are zero.
 func (c *Config) ApplyDefaults() {
@@ -61,13 +67,16 @@ func Open(cfg Config) (metalog.Log, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("metadata log in etcd: %w", err)
 	}
-	return metalog.New(newStore(cfg.Client, keysOf(cfg.Prefix, cfg.ClusterID)), cfg.Log)
+	k := keysOf(cfg.Prefix, cfg.ClusterID)
+	k.needed = cfg.Needs
+	return metalog.New(newStore(cfg.Client, k), cfg.Log)
 }
 
 // keys of one virtual cluster.
 type keys struct {
 	owner, tail, snapshots, log string
 	former                      string // the ownership key of programs of generation 2
+	needed                      string // Config.Needs
 }
 
 func keysOf(prefix, cluster string) keys {
@@ -116,8 +125,12 @@ func (s *store) Claim(
 		return metalog.OwnerRecord{}, fmt.Errorf("encode owner: %w", err)
 	}
 	absent := func(key string) clientv3.Cmp { return clientv3.Compare(clientv3.CreateRevision(key), "=", 0) }
+	cmps := []clientv3.Cmp{absent(s.keys.owner), absent(s.keys.former)}
+	if s.keys.needed != "" {
+		cmps = append(cmps, clientv3.Compare(clientv3.CreateRevision(s.keys.needed), ">", 0))
+	}
 	resp, err := s.client.Txn(ctx).
-		If(absent(s.keys.owner), absent(s.keys.former)).
+		If(cmps...).
 		Then(clientv3.OpPut(s.keys.owner, string(value), clientv3.WithLease(clientv3.LeaseID(lease)))).
 		Else(clientv3.OpGet(s.keys.owner), clientv3.OpGet(s.keys.former)).
 		Commit()
@@ -131,9 +144,11 @@ func (s *store) Claim(
 	if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
 		return decodeOwner(kvs[0])
 	}
-	former := resp.Responses[1].GetResponseRange().Kvs[0]
-	return metalog.OwnerRecord{}, fmt.Errorf("waiting for a control plane of an older program that owns the virtual cluster: stop it; its key is %s with the value %.300s",
-		former.Key, former.Value)
+	for _, former := range resp.Responses[1].GetResponseRange().Kvs {
+		return metalog.OwnerRecord{}, fmt.Errorf("waiting for a control plane of an older program that owns the virtual cluster: stop it; its key is %s with the value %.300s",
+			former.Key, former.Value)
+	}
+	return metalog.OwnerRecord{}, fmt.Errorf("%w: there is no key %s", ErrRemoved, s.keys.needed)
 }
 
 func (s *store) owns(tenure int64) clientv3.Cmp {

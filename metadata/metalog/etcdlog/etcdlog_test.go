@@ -348,3 +348,24 @@ func TestLeases_ListCompacted(t *testing.T) {
 	err = etcdlog.Leases(client).WatchOwners(t.Context(), 1, func(metalog.OwnerKeys) {})
 	require.ErrorContains(t, err, "compacted")
 }
+
+// TestStore_ClaimNeedsTheKey: a log whose key was removed has no owner any more, and a claim leaves no key behind.
+func TestStore_ClaimNeedsTheKey(t *testing.T) {
+	client := startEtcd(t, nil)
+	cfg := metalog.Config{Timing: metalog.Timing{Read: time.Second}}
+	cfg.Lease = runLease(t, client, cfg)
+	l, err := etcdlog.Open(etcdlog.Config{Client: client, ClusterID: "main", Needs: "/freshet/v1/+specs/main", Log: cfg})
+	require.NoError(t, err)
+	_, err = l.Acquire(t.Context(), metalog.Candidate{Replica: "r1"})
+	require.ErrorIs(t, err, etcdlog.ErrRemoved)
+	keys, err := client.Get(t.Context(), "/freshet/v1/", clientv3.WithPrefix())
+	require.NoError(t, err)
+	require.Empty(t, keys.Kvs)
+	_, err = client.Put(t.Context(), "/freshet/v1/+specs/main", "{}")
+	require.NoError(t, err)
+	tenure, err := l.Acquire(t.Context(), metalog.Candidate{Replica: "r1"})
+	require.NoError(t, err)
+	_, err = l.Acquire(t.Context(), metalog.Candidate{Replica: "r2"})
+	require.ErrorIs(t, err, metalog.ErrHeld)
+	require.NoError(t, tenure.Resign(t.Context()))
+}
