@@ -54,6 +54,7 @@ type ControlPlane struct {
 	takeovers *semaphore.Weighted
 	snapshots *semaphore.Weighted
 	space     *etcdSpace
+	heap      *heapRoom
 	store     *probe.Watch
 	bucket    *storeClock // Config.Bucket
 	statuses  *statuses
@@ -123,6 +124,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	}
 	c.cfg.Log = explaining(c.cfg.Log, c.members.health.explain)
 	c.space = newEtcdSpace(c.cfg.Etcd, c.cfg.Log, c.cfg.Registry)
+	c.heap = newHeapRoom(c.cfg.Registry)
 	c.answers, c.messages = session.NewAnswers(c.cfg.memory()), session.NewMessages(c.cfg.memory())
 	c.clusters = newClusters(c.newCluster, c.readyCluster, set, c.cfg.Registry, c.cfg.Log)
 	c.contacts = newContacts(c.clusters, c.registry().ClusterContacted, c.cfg.Log, c.cfg.Registry)
@@ -292,7 +294,11 @@ func (c *ControlPlane) Warnings() []string {
 	if fault := c.members.health.fault(); fault != nil && c.Ready() == nil { // else Ready names it
 		all = append(all, fault.Error())
 	}
-	if crowded := c.space.crowded(); crowded != nil {
+	crowded := c.space.crowded()
+	if c.public != nil {
+		crowded = c.crowded()
+	}
+	if crowded != nil {
 		all = append(all, crowded.Error())
 	}
 	return append(all, c.clusters.warnings()...)

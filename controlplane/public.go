@@ -28,7 +28,7 @@ func (c *ControlPlane) listenPublic(ctx context.Context, set *keys.Set) error {
 			g := set.Grant(key)
 			return g != nil && g.Kind == keys.Operator
 		},
-		Crowded: c.space.crowded,
+		Crowded: c.crowded,
 		SignUp:  c.cfg.SignUp, ControlPlane: cmp.Or(c.cfg.PublicAddress, c.cfg.Advertise), TrustedProxies: c.cfg.TrustedProxies, Purge: c.expiry.Wake, URL: c.cfg.PublicURL,
 	}
 	if c.cfg.MailServer != nil {

@@ -85,5 +85,6 @@ func TestMetrics_Golden(t *testing.T) {
 	r.MustRegister(clusterStates{&clusters{}})
 	newContacts(nil, nil, nil, r)
 	newEtcdSpace(nil, zap.NewNop(), r)
+	newHeapRoom(r)
 	r.Golden(t)
 }
