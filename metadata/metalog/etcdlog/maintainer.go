@@ -22,7 +22,7 @@ type MaintainerConfig struct {
 	Check        time.Duration // how often the cluster is looked at: 10 s, and five times as often while a member is crowded
 	Compact      time.Duration // revisions are compacted at least this often: 1 min, and at each check while a member is crowded
 	CompactBytes int64         // and when the data in use grew by this much: 64 MiB
-	// History is the minimum age of a revision that is compacted, 30 s: lists read their pages at one revision, and watches of slow clients
+	// History is the minimum age of a revision that is compacted, 10 s: lists read their pages at one revision, and watches of slow clients
 	// fall behind. Only the healing of a cluster without space compacts younger ones.
 	History time.Duration
 	// A member is defragmented when this much of its file is free and that is more than half: 256 MiB. It serves
@@ -51,7 +51,7 @@ func (c *MaintainerConfig) ApplyDefaults() {
 		c.CompactBytes = 64 << 20
 	}
 	if c.History == 0 {
-		c.History = 30 * time.Second
+		c.History = 10 * time.Second
 	}
 	if c.DefragBytes == 0 {
 		c.DefragBytes = 256 << 20

@@ -264,7 +264,7 @@ func TestMaintainer_CompactsWhileCrowded(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond)
 }
 
-// TestMaintainer_KeepsHistoryWhileCrowded: lists and watches read at revisions of the last 30 s, here of the last hour.
+// TestMaintainer_KeepsHistoryWhileCrowded: lists and watches read at revisions of the last 10 s, here of the last hour.
 func TestMaintainer_KeepsHistoryWhileCrowded(t *testing.T) {
 	const quota = 16 << 20
 	client := startEtcd(t, func(c *embed.Config) { c.QuotaBackendBytes, c.BackendBatchLimit = quota, 1 })
