@@ -109,13 +109,12 @@ func bloat(t *testing.T, client *clientv3.Client) {
 	require.NoError(t, err)
 }
 
-// awaitWriting writes until done. etcd counts pages that a compaction has freed with the next writes.
+// awaitWriting writes until done. etcd counts pages that a compaction has freed with the next writes. A write may fail while the leader changes.
 func awaitWriting(t *testing.T, client *clientv3.Client, done func() bool) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		_, err := client.Put(t.Context(), "later", "")
-		require.NoError(t, err)
-		return done()
+		return err == nil && done()
 	}, time.Minute, 10*time.Millisecond)
 }
 
@@ -123,8 +122,7 @@ func awaitWriting(t *testing.T, client *clientv3.Client, done func() bool) {
 func compacted(t *testing.T, client *clientv3.Client) bool {
 	t.Helper()
 	st, err := client.Status(t.Context(), client.Endpoints()[0])
-	require.NoError(t, err)
-	return st.DbSizeInUse < smallQuota/2
+	return err == nil && st.DbSizeInUse < smallQuota/2
 }
 
 // maintainBloated runs a maintainer that defragments no member because of its free space.
