@@ -173,7 +173,7 @@ var outputs = map[string]string{
 
 // others are parameters of a stack that brings its own bucket and keys, with other values than the defaults.
 var others = map[string]string{
-	"Bucket": "records", "BucketOptions": "&endpoint=http://10.0.0.9:9000", "Prefix": "team/freshet", "VirtualCluster": "other", "Namespace": "kafka.internal",
+	"Bucket": "records", "StateBucket": "state", "BucketOptions": "&endpoint=http://10.0.0.9:9000", "Prefix": "team/freshet", "VirtualCluster": "other", "Namespace": "kafka.internal",
 	"AgentKeySecretArn": secretArn("agent-key"), "OperatorKeySecretArn": secretArn("operator-key"), "ReadOnlyKeySecretArn": secretArn("read-only-key"), "Architecture": "ARM64", "AgentCpu": "4096", "AgentMemory": "8192",
 	"ControlPlaneCpu": "1024", "ControlPlaneMemory": "2048", "DrainSeconds": "100", "LogRetentionDays": "90", "EtcdTls": "false",
 	"InstanceType": "c7g.large", "MaxInstances": "6", "TargetCapacity": "80",

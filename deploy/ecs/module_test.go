@@ -159,6 +159,8 @@ func TestModule_RefusesVariables(t *testing.T) {
 		},
 		"etcd without port":         {object{"etcd_endpoints": []any{"etcd-1"}}, "etcd_endpoints must have at least one member, each with port 2379, as etcd-1.internal:2379."},
 		"no etcd":                   {object{"etcd_endpoints": []any{}}, "etcd_endpoints must have at least one member, each with port 2379, as etcd-1.internal:2379."},
+		"one bucket twice":          {object{"bucket": "records", "state_bucket": "records"}, "state_bucket and bucket must be two buckets."},
+		"a state bucket's URL":      {object{"state_bucket": "s3://state"}, "state_bucket must be the name of a bucket, or null."},
 		"a prefix with a slash":     {object{"prefix": "freshet/"}, "prefix must be names with slashes between them, as team/freshet."},
 		"a key without certificate": {object{"etcd_key_secret_arn": secretArn("client.key")}, "etcd_cert_secret_arn and etcd_key_secret_arn belong together."},
 		"no instance type":          {object{"ec2": object{"instance_type": ""}}, "ec2: instance_type must be an instance type, as c7i.large."},

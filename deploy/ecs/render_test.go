@@ -154,7 +154,7 @@ func variables(t *testing.T, s *stack) request {
 		"control_plane_cpu": number("ControlPlaneCpu"), "control_plane_memory": number("ControlPlaneMemory"),
 		"virtual_cluster": p["VirtualCluster"], "agent_key_secret_arn": null("AgentKeySecretArn"),
 		"operator_key_secret_arn": null("OperatorKeySecretArn"), "read_only_key_secret_arn": null("ReadOnlyKeySecretArn"), "log_retention_days": number("LogRetentionDays"),
-		"bucket": null("Bucket"), "prefix": p["Prefix"], "bucket_options": p["BucketOptions"], "etcd_endpoints": list("EtcdEndpoints"),
+		"bucket": null("Bucket"), "state_bucket": null("StateBucket"), "prefix": p["Prefix"], "bucket_options": p["BucketOptions"], "etcd_endpoints": list("EtcdEndpoints"),
 		"etcd_tls": p["EtcdTls"] == "true", "etcd_security_group_id": null("EtcdClientGroup"), "etcd_ca_secret_arn": null("EtcdCaSecretArn"),
 		"etcd_cert_secret_arn": null("EtcdCertSecretArn"), "etcd_key_secret_arn": null("EtcdKeySecretArn"), "ec2": instances(t, s),
 	}}

@@ -31,6 +31,11 @@ locals {
 
   bucket_arn = "arn:${data.aws_partition.current.partition}:s3:::${local.bucket}"
   bucket_url = "s3://${local.bucket}/${var.prefix}?region=${local.region}${var.bucket_options}"
+
+  # The bucket of the control planes.
+  state_bucket     = var.state_bucket == null ? local.bucket : var.state_bucket
+  state_bucket_arn = "arn:${data.aws_partition.current.partition}:s3:::${local.state_bucket}"
+  state_bucket_url = "s3://${local.state_bucket}/${var.prefix}?region=${local.region}${var.bucket_options}"
 }
 
 resource "aws_ecs_cluster" "this" {

@@ -12,13 +12,13 @@ resource "aws_iam_role_policy" "control_plane" {
       {
         Effect   = "Allow"
         Action   = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"]
-        Resource = "${local.bucket_arn}/${var.prefix}/*"
+        Resource = "${local.state_bucket_arn}/${var.prefix}/*"
       },
       # IfExists: HEAD of the bucket, and 404 for an absent object, need the right without a prefix.
       {
         Effect    = "Allow"
         Action    = "s3:ListBucket"
-        Resource  = local.bucket_arn
+        Resource  = local.state_bucket_arn
         Condition = { StringLikeIfExists = { "s3:prefix" = "${var.prefix}/*" } }
       },
     ]
@@ -37,9 +37,10 @@ locals {
   control_plane_environment = merge({
     FRESHET_ETCD            = join(",", var.etcd_endpoints)
     FRESHET_ETCD_TLS        = tostring(var.etcd_tls)
-    FRESHET_BUCKET          = local.bucket_url
     FRESHET_VIRTUAL_CLUSTER = var.virtual_cluster
     FRESHET_LOG_FORMAT      = "json"
+
+    (var.state_bucket == null ? "FRESHET_BUCKET" : "FRESHET_STATE_BUCKET") = local.state_bucket_url
   }, var.control_plane_environment)
 }
 

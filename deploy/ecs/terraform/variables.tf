@@ -318,6 +318,21 @@ variable "bucket" {
   }
 }
 
+variable "state_bucket" {
+  description = "Name of another bucket in the region, for the objects of control planes, which have no rights in bucket then. null for bucket."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.state_bucket == null || can(regex("^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", var.state_bucket))
+    error_message = "state_bucket must be the name of a bucket, or null."
+  }
+  validation {
+    condition     = var.state_bucket == null || var.state_bucket != var.bucket
+    error_message = "state_bucket and bucket must be two buckets."
+  }
+}
+
 variable "prefix" {
   description = "Prefix of all objects. It cannot change later."
   type        = string
@@ -330,7 +345,7 @@ variable "prefix" {
 }
 
 variable "bucket_options" {
-  description = "Further options of the bucket URL, as &endpoint=http://10.0.0.9:9000&path-style=true for a stand-in of S3. No keys: task definitions show them."
+  description = "Further options of the URLs of buckets, as &endpoint=http://10.0.0.9:9000&path-style=true for a stand-in of S3. No keys: task definitions show them."
   type        = string
   default     = ""
 

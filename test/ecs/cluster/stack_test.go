@@ -28,6 +28,7 @@ const (
 	image    = "localhost/freshet:ecs"
 	docker   = "../../../bin/ecs/state/docker.sock"
 	bucket   = "records"
+	ofState  = "state" // bucket of the control planes
 	domain   = "freshet.internal"
 	name     = "freshet" // of the stack and the ECS cluster
 )
@@ -110,7 +111,7 @@ func (s *stack) report(path string) {
 // startServers starts an object store and an etcd, and returns the parameters that name them.
 func (s *stack) startServers() map[string]string {
 	s.t.Helper()
-	s3 := testservers.StartS3At(s.t, place, bucket)
+	s3 := testservers.StartS3At(s.t, place, bucket, ofState)
 	const port = ":2379" // the only one that the template allows
 	address, peer := "http://"+place.Host()+port, "http://"+place.FreeAddress(s.t)
 	client := place.HTTP(time.Second)
@@ -127,7 +128,7 @@ func (s *stack) startServers() map[string]string {
 	etcd.Restart()
 	options := url.Values{"endpoint": {s3.Endpoint}, "path-style": {"true"}, "access-key": {s3.AccessKey}, "secret-key": {s3.SecretKey}}
 	return map[string]string{
-		"Bucket": bucket, "BucketOptions": "&" + options.Encode(), "EtcdEndpoints": place.Host() + port, "EtcdTls": "false",
+		"Bucket": bucket, "StateBucket": ofState, "BucketOptions": "&" + options.Encode(), "EtcdEndpoints": place.Host() + port, "EtcdTls": "false",
 	}
 }
 
