@@ -114,6 +114,27 @@ func TestProject_PartsFindEachOther(t *testing.T) {
 	}
 }
 
+// TestProject_HasTwoBuckets checks that control planes do not know the bucket of the agents, and that each bucket is a volume of the store.
+func TestProject_HasTwoBuckets(t *testing.T) {
+	project := load(t)
+	var volumes []string
+	for _, v := range project.Services["store"].Volumes {
+		volumes = append(volumes, v.Source+" at "+v.Target)
+	}
+	for name, service := range project.Services {
+		if service.Image != local {
+			continue
+		}
+		own, of, not := "records", "FRESHET_BUCKET", "FRESHET_STATE_BUCKET"
+		if service.Command[0] == "controlplane" {
+			own, of, not = "state", not, of
+		}
+		require.NotContains(t, service.Environment, not, name)
+		require.Contains(t, *service.Environment[of], "s3://"+own+"/", name)
+		require.Contains(t, volumes, own+" at /buckets/"+own, name)
+	}
+}
+
 // TestProject_ZonesHaveLoadBalancers checks that the addresses that clients on the machine see lead to the zone's agents.
 func TestProject_ZonesHaveLoadBalancers(t *testing.T) {
 	project := load(t)
