@@ -14,34 +14,52 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/directory"
+	"github.com/freshet-io/freshet/internal/nightly"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/test/harness"
 )
 
 const (
-	noisyTenants = 100
-	noisyTime    = 20 * time.Second // once etcd is crowded
-	crowdedTime  = 3 * time.Minute  // until then
-	noisyTopics  = 20               // limit of each tenant
-	// etcdQuota is the default of etcd. The logs of all tenants may take 1.6 times as much.
-	etcdQuota = 2 << 30
+	noisyTime   = 20 * time.Second // once etcd is crowded
+	crowdedTime = 3 * time.Minute  // until then
+	noisyTopics = 20               // limit of each tenant
 	// configBytes is the length of a config, about the maximum.
 	configBytes = 32_000
+	// nearlyCrowded is the share of the quota from which noise.configs holds. Replicas read etcd's fullness every 10 s until etcd is crowded.
+	nearlyCrowded = 0.5
 )
 
-// TestTenants_Noisy brings 100 tenants to their limit of topics, and has each write configs as fast as it can, with the default limits of logs. Once
+// noise is the load of TestTenants_Noisy. The logs of all tenants may take 1.6 times etcd's quota.
+type noise struct {
+	tenants int
+	quota   int64      // of etcd
+	configs rate.Limit // of all tenants together in a second
+}
+
+// loud returns the load of a quarter of etcd's default quota, which a machine of any speed fills. In make nightly, it is the default quota, and
+// tenants write as fast as they can.
+func loud() noise {
+	if nightly.On() {
+		return noise{tenants: 100, quota: 2 << 30, configs: rate.Inf}
+	}
+	return noise{tenants: 25, quota: 512 << 20, configs: 250}
+}
+
+// TestTenants_Noisy brings tenants to their limit of topics, and has each write large configs, with the default limits of logs. Once
 // their logs have filled 60 % of etcd's quota, the limits fall. etcd stays below 80 % of the quota, and a quiet tenant sees no error.
 func TestTenants_Noisy(t *testing.T) {
-	p := startPlaneOf(t, harness.ClusterConfig{EtcdFlags: []string{"--quota-backend-bytes", fmt.Sprint(etcdQuota)}})
+	load := loud()
+	p := startPlaneOf(t, harness.ClusterConfig{EtcdFlags: []string{"--quota-backend-bytes", fmt.Sprint(load.quota)}})
 	q := p.startQuiet(t, "a-quiet-tenant")
 	harness.During(3*time.Second, func() {})
 	q.mark("alone")
 
-	all := make([]*noisy, noisyTenants)
+	all := make([]*noisy, load.tenants)
 	began := time.Now()
 	var filling errgroup.Group
 	for i := range all {
@@ -49,22 +67,26 @@ func TestTenants_Noisy(t *testing.T) {
 		filling.Go(func() error { return all[i].fill(t.Context(), p, fmt.Sprintf("noisy-%d", i)) })
 	}
 	require.NoError(t, filling.Wait())
-	t.Logf("%d tenants were at their limit after %s", noisyTenants, time.Since(began).Round(time.Millisecond))
+	t.Logf("%d tenants were at their limit after %s", load.tenants, time.Since(began).Round(time.Millisecond))
 	q.mark("while the others were made")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var working sync.WaitGroup
+	pace := rate.NewLimiter(rate.Inf, 1)
 	for _, n := range all {
-		working.Go(func() { n.alter(ctx) })
+		working.Go(func() { n.alter(ctx, pace) })
 	}
 	most, inUse := int64(0), int64(0)
 	look := func() {
 		file, used := p.etcdBytes(t)
 		most, inUse = max(most, file), max(inUse, used)
+		if float64(used) >= nearlyCrowded*float64(load.quota) {
+			pace.SetLimit(load.configs)
+		}
 	}
 	began = time.Now()
-	for float64(inUse) < etcdlog.CrowdedFrom*etcdQuota {
+	for float64(inUse) < etcdlog.CrowdedFrom*float64(load.quota) {
 		require.Less(t, time.Since(began), crowdedTime, "etcd is not crowded")
 		harness.During(100*time.Millisecond, look)
 	}
@@ -86,11 +108,11 @@ func TestTenants_Noisy(t *testing.T) {
 	t.Logf("%d configs of %d bytes were taken, %d refused", taken, configBytes, refused)
 	require.Less(t, room, 1.0)
 	t.Logf("the room for logs was %.2f at least", room)
-	t.Logf("etcd had at most %d MiB, %.0f %% of its quota, and %.0f %% in use", most>>20, 100*float64(most)/etcdQuota, 100*float64(inUse)/etcdQuota)
+	t.Logf("etcd had at most %d MiB, %.0f %% of its quota, and %.0f %% in use", most>>20, 100*float64(most)/float64(load.quota), 100*float64(inUse)/float64(load.quota))
 	for i, r := range p.ControlPlanes {
 		t.Logf("replica %d: peak memory %d MiB", i, peak(t, r.PID())>>20)
 	}
-	require.Less(t, most, int64(etcdQuota/100*80))
+	require.Less(t, most, load.quota/100*80)
 	q.end()
 	q.mark("afterwards")
 }
@@ -164,9 +186,9 @@ func (n *noisy) fill(ctx context.Context, p *plane, name string) (err error) {
 	}
 }
 
-// alter writes new values of configs until ctx ends.
-func (n *noisy) alter(ctx context.Context) {
-	for {
+// alter writes new values of configs at a pace until ctx ends.
+func (n *noisy) alter(ctx context.Context, pace *rate.Limiter) {
+	for pace.Wait(ctx) == nil {
 		element := fmt.Sprintf("%d:%d,", n.random.Uint32N(1<<20), n.random.Uint32N(1<<20))
 		value := strings.TrimSuffix(strings.Repeat(element, configBytes/len(element)), ",")
 		change := kmsg.NewPtrIncrementalAlterConfigsRequest()
