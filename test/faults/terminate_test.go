@@ -27,6 +27,9 @@ const (
 
 // TestTerminate ends processes with SIGTERM while producers write.
 func TestTerminate(t *testing.T) {
+	if !harness.Bounded() { // else beside other tests the longest waits would be theirs
+		t.Parallel()
+	}
 	c := harness.StartCluster(t, harness.ClusterConfig{
 		Agents: 3, ControlPlanes: 2, EtcdMembers: 3,
 		// Without waiting for PUT tokens what is left of a stall is the hand-over's.

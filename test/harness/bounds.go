@@ -10,6 +10,9 @@ import (
 
 var bounds = flag.Bool("bounds", false, "fail where a time exceeds its bound; only for a machine that runs nothing else")
 
+// Bounded reports whether Within fails the test, so that a test may have to keep the machine for itself.
+func Bounded() bool { return *bounds }
+
 // Within logs a time and its bound. With -bounds it also fails the test if took exceeds limit.
 func Within(t *testing.T, what string, took, limit time.Duration) {
 	t.Helper()
