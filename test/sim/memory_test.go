@@ -81,7 +81,7 @@ func TestMemory_HalfSentFrames(t *testing.T) { // not parallel: it measures the 
 }
 
 // TestMemory_SmallRecordsFullCache writes records of 300 bytes and reads them at the live edge for FRESHET_SIM_SOAK
-// (15 s), with the least memory an agent takes, so that the caches are full most of the time.
+// (8 s), with the least memory an agent takes, so that the caches are full most of the time.
 func TestMemory_SmallRecordsFullCache(t *testing.T) { // not parallel: it measures the process
 	const limit = 128 << 20
 	c := newCluster(t, options{seed: 16, memory: limit, hedge: true})
@@ -105,7 +105,7 @@ func TestMemory_SmallRecordsFullCache(t *testing.T) { // not parallel: it measur
 			read.Add(int64(fetches.NumRecords()))
 		}
 	}()
-	length := duration(t, "FRESHET_SIM_SOAK", 15*time.Second)
+	length := duration(t, "FRESHET_SIM_SOAK", 8*time.Second)
 	begun, end := time.Now(), time.Now().Add(length)
 	done := make(chan struct{})
 	go func() {
