@@ -100,10 +100,10 @@ test-waiting:
 	$(REAL) -p 2 -parallel 3 $(WAITING)
 
 test-sim:
-	@$(TEST) -race -count=1 -parallel 6 ./test/sim
+	@$(TEST) -race -count=1 -parallel 12 ./test/sim
 
 test-measuring:
-	$(REAL) -p 1 -parallel 6 $(MEASURING)
+	$(REAL) -p 1 -parallel 10 $(MEASURING)
 
 # TestDev_SurvivesRestartAndKill is the smoke test: freshet dev, produce, consume, kill -9, again.
 .PHONY: check
