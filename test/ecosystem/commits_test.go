@@ -55,10 +55,13 @@ func TestCommits_Pipelined(t *testing.T) { // not parallel: it measures time
 		}
 	})
 	more := func() {
+		var wants []int64
 		for _, c := range all {
-			want := c.taken.Load() + pairsBetween
+			wants = append(wants, c.taken.Load()+pairsBetween)
+		}
+		for i, c := range all {
 			awaitLong(t, c.group+" commits further pairs", func() bool {
-				return c.taken.Load() >= want || t.Failed()
+				return c.taken.Load() >= wants[i] || t.Failed()
 			})
 		}
 	}
