@@ -53,20 +53,24 @@ func (c *crew) join(t *testing.T, l library, name string) {
 	c.members[name] = l
 }
 
-// settle waits until the members share the partitions evenly and nothing changes any more, and remembers what they say
-// then.
-func (c *crew) settle(t *testing.T) {
+// settle waits until the members of all crews share the partitions evenly and nothing changes any more, and remembers what they
+// say then.
+func settle(t *testing.T, crews []*crew) {
 	t.Helper()
-	var since time.Time
-	awaitLong(t, c.group.Group+" shares the partitions", func() bool {
-		views, even := c.look(t), true
-		for _, v := range views {
-			even = even && v.Assigned*len(views) == groupPartitions
+	since := make(map[*crew]time.Time)
+	awaitLong(t, "all groups share the partitions", func() bool {
+		all := true
+		for _, c := range crews {
+			views, even := c.look(t), true
+			for _, v := range views {
+				even = even && v.Assigned*len(views) == groupPartitions
+			}
+			if !even || !maps.Equal(views, c.before) {
+				since[c], c.before = time.Now(), views
+			}
+			all = all && time.Since(since[c]) > settled
 		}
-		if !even || !maps.Equal(views, c.before) {
-			since, c.before = time.Now(), views
-		}
-		return time.Since(since) > settled
+		return all
 	})
 }
 

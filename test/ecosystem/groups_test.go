@@ -35,9 +35,7 @@ func TestGroups_Failures(t *testing.T) {
 		c.join(t, l, "two")
 		all = append(all, c)
 	}
-	for _, c := range all {
-		c.settle(t)
-	}
+	settle(t, all)
 	commit(t, b, "idle", "read", 1, 2, 3, 4)
 	follow(t, b, all, written)
 	for _, f := range b.faults {
