@@ -14,11 +14,12 @@ PKGS     ?= ./...
 export GOFLAGS := $(strip -trimpath $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)))
 # UNIT      Packages outside test/, and test/removal. They need only Go.
 # PLAIN     The part of UNIT without the race detector: benchmarks, too slow with it, and long tests on one goroutine, which make nightly runs with it.
+#           Of ./metadata, the race detector also sees the one test with several goroutines.
 # WAITING   Packages with real processes that mostly wait. They run beside UNIT, which has the lower priority (nice).
 # MEASURING The other packages with real processes. They measure times, so they run alone, after test/sim.
 # The longest packages come first in each list.
 UNIT      = $(shell { $(GO) list ./... || echo ./go-list-failed; } | grep -v '/test/') ./test/removal
-PLAIN     = $(shell $(GO) list ./bench/... ./cmd/... ./deploy/... ./internal/docs ./internal/lint ./controlplane/job ./controlplane/registry/...) ./test/removal
+PLAIN     = $(shell $(GO) list ./bench/... ./cmd/... ./deploy/... ./internal/docs ./internal/lint ./metadata ./controlplane/job ./controlplane/registry/...) ./test/removal
 WAITING   = ./test/clients ./test/matrix ./test/ecosystem ./test/differential ./test/e2e ./test/zones ./test/chart ./test/elastic ./test/upgrade ./test/tenants ./test/ecs ./test/attacks ./test/soak
 MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' -e '/test/removal' -e '/test/kube' -e '/test/ecs/cluster' -e '/test/compose' -e '/test/boundary' $(WAITING:./%=-e '/%$$'))
 # Vet is make lint's.
@@ -92,6 +93,7 @@ test: build ## run all tests, whichever fail: units and a simulated cluster with
 test-unit:
 	@failed=; \
 	nice $(TEST) -race -p 3 $(filter-out $(PLAIN),$(UNIT)) || failed=yes; \
+	nice $(TEST) -race -run '^TestSnapshot_ReadWhileApplying$$' ./metadata || failed=yes; \
 	nice $(TEST) -p 3 $(PLAIN) || failed=yes; \
 	nice $(GO) -C tools/image test -vet=off -race ./... || failed=yes; \
 	test -z "$$failed"
@@ -122,7 +124,7 @@ nightly: build ## run what make test leaves out: slow, random and timed tests, f
 	@failed=; run() { echo "== $$*"; "$$@" || failed="$$failed; $$*"; }; \
 	export FRESHET_NIGHTLY=1 CI=true FRESHET_BINARY=$(abspath $(BIN)/freshet); \
 	run $(TEST) -count=1 -timeout 40m $(UNIT); \
-	run $(TEST) -race -count=1 -timeout 40m ./controlplane/job ./controlplane/registry/... ./test/removal; \
+	run $(TEST) -race -count=1 -timeout 40m ./metadata ./controlplane/job ./controlplane/registry/... ./test/removal; \
 	run $(TEST) -count=1 -timeout 60m -p 1 $(WAITING); \
 	run $(TEST) -count=1 -timeout 40m -p 1 ./test/faults ./test/timing -args -bounds; \
 	run $(TEST) -race -count=1 -timeout 40m -parallel 6 ./test/sim; \
