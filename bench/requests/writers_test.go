@@ -59,8 +59,9 @@ func (a *agent) report(ctx context.Context) {
 	defer ticker.Stop()
 	rate, before := float64(a.w.load.rate)/float64(a.w.load.agents), a.route.Bytes()
 	for {
-		a.w.loads.Heard(a.session, &api.Load{ProduceBytesPerSecond: rate, TakesBatches: true}, time.Now())
-		a.w.writers.Heard(a.session, true)
+		load := &api.Load{ProduceBytesPerSecond: rate, TakesBatches: true}
+		a.w.loads.Heard(a.session, load, time.Now())
+		a.w.writers.Heard(a.session, load)
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():

@@ -101,8 +101,8 @@ func (c *Config) Validate() error {
 	if c.Handler == nil {
 		errs = append(errs, errors.New("no handler"))
 	}
-	if c.StreamTimeout < idleInterval {
-		errs = append(errs, errors.New("stream timeout is below the probe interval"))
+	if c.StreamTimeout < reportInterval {
+		errs = append(errs, errors.New("stream timeout is below 1 s"))
 	}
 	return errors.Join(errs...)
 }

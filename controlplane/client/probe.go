@@ -8,17 +8,18 @@ import (
 	"github.com/freshet-io/freshet/controlplane/api"
 )
 
-// prober shares probes between the callers of Fresh: at most one probe with waiters is under way, those who come
+// prober shares probes between the callers of Fresh. At most one probe with waiters is under way. Callers that come
 // meanwhile wait for the next one, which is sent when that returns. Every stamp answers a probe that was sent after
 // its waiters began to wait (I4).
 type prober struct {
 	mu struct {
 		sync.Mutex
 		last    uint64    // token of the newest probe
+		sent    time.Time // when it was
 		flying  []*waiter // of probe last, which has not been answered on this stream
 		inAir   bool
 		waiting []*waiter // for the next probe
-		heard   time.Time // when a probe was answered last
+		heard   bool      // a probe was answered
 	}
 }
 
@@ -42,16 +43,30 @@ func (s *Session) Fresh(ctx context.Context) (index uint64, err error) {
 	}
 }
 
-// probe sends the next probe if somebody waits for one and none is under way; always, as a sign of life.
+// heartbeat sends a probe as a sign of life, and tells the owner the time until the next one. It also sends the agent's load on request.
+func (s *Session) heartbeat(st *stream, next time.Duration, load bool) {
+	st.due = time.Now().Add(next)
+	s.mu.Lock()
+	st.next = next
+	s.mu.Unlock()
+	s.probe(true)
+	if load && st.load != nil {
+		st.said = st.load
+		st.out.push(&api.AgentItem{Item: &api.AgentItem_Load{Load: st.load}})
+	}
+}
+
+// probe sends the next probe if a caller of Fresh waits for one and none is under way; always, as a sign of life.
 func (s *Session) probe(always bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.stream == nil {
+	st := s.mu.stream
+	if st == nil {
 		return // the next stream begins with a probe
 	}
 	if token, ok := s.probes.next(always); ok {
 		s.clock.probeSent()
-		s.mu.stream.out.push(&api.AgentItem{Item: &api.AgentItem_Probe{Probe: &api.Probe{Token: token}}})
+		st.out.push(&api.AgentItem{Item: &api.AgentItem_Probe{Probe: &api.Probe{Token: token, NextMs: uint32(st.next.Milliseconds())}}})
 	}
 }
 
@@ -63,7 +78,7 @@ func (p *prober) next(always bool) (token uint64, ok bool) {
 		return 0, false
 	}
 	p.mu.last++
-	p.mu.inAir = true
+	p.mu.inAir, p.mu.sent = true, time.Now()
 	p.mu.flying, p.mu.waiting = p.mu.waiting, nil
 	return p.mu.last, true
 }
@@ -77,7 +92,7 @@ func (p *prober) stamped(token, index uint64) (answered, more bool) {
 			w.stamp <- index
 		}
 		p.mu.flying, p.mu.inAir = nil, false
-		p.mu.heard = time.Now()
+		p.mu.heard = true
 	}
 	return answered, len(p.mu.waiting) > 0
 }
@@ -90,12 +105,19 @@ func (p *prober) reset() {
 	p.mu.flying, p.mu.inAir = nil, false
 }
 
-// Hears reports whether the owner has answered a probe within a time, which should be above idleInterval: both ways
-// to it were open then.
+// Hears reports whether the owner has answered a probe, and leaves none without an answer for longer than a time.
 func (s *Session) Hears(within time.Duration) bool {
 	s.probes.mu.Lock()
-	defer s.probes.mu.Unlock()
-	return !s.probes.mu.heard.IsZero() && time.Since(s.probes.mu.heard) <= within
+	heard := s.probes.mu.heard
+	s.probes.mu.Unlock()
+	return heard && !s.probes.unanswered(within)
+}
+
+// unanswered reports whether a probe has been under way for longer than a time.
+func (p *prober) unanswered(within time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.inAir && time.Since(p.mu.sent) > within
 }
 
 // forget drops a waiter whose caller went away.

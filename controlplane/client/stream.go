@@ -31,9 +31,13 @@ type stream struct {
 	plans  plans          // of the receiving goroutine
 	steady steady         // the owner's clock; guarded by Session.mu
 	parts  *api.Catalogue // received parts of a full catalogue, joined; used by the receiving goroutine
+	next   time.Duration  // maximum time until the next probe, as told with each probe; guarded by Session.mu
 	// The others are used by begin, and then by the sending goroutine.
-	reported time.Time // when the agent last sent its load and a probe with it
-	commits  bool      // a commit was sent since the last tick
+	asked   time.Time // when the agent's load was asked for last
+	load    *api.Load // the answer; nil: none
+	said    *api.Load // what was sent last; nil: nothing
+	due     time.Time // when next ends
+	commits bool      // a commit was sent since the last tick
 }
 
 // call sends a call. Called with Session.mu held.
@@ -229,14 +233,17 @@ func (s *Session) leaveStream() {
 }
 
 const (
-	// probeInterval is the maximum time between two probes of an agent that commits.
+	// probeInterval is the maximum time between two probes, which are also heartbeats, of an agent that commits.
 	probeInterval = 500 * time.Millisecond
-	// idleInterval is the maximum time between two probes, which are also heartbeats, and between two load reports. The protocol requires at
-	// most 1 s. Probes are most of what an idle agent costs the owner.
-	idleInterval = 2 * probeInterval
+	// reportInterval is the maximum time between two load reports of an agent that is not idle.
+	reportInterval = 2 * probeInterval
+	// idleInterval is the maximum time between two probes, and between two load reports, of an idle agent. Probes are most of what such an
+	// agent costs the owner. The heartbeats of a Kafka consumer come every 3 s by default, and probes go along.
+	idleInterval = 3500 * time.Millisecond
 )
 
-// send writes the outbox in batches, and sends probes and load reports. It ends the stream if the owner is silent for StreamTimeout.
+// send writes the outbox in batches, and sends probes and load reports. It ends the stream if the owner leaves a probe without an answer and is
+// silent for StreamTimeout.
 func (s *Session) send(ctx context.Context, st *stream) {
 	tick := time.NewTicker(probeInterval)
 	defer tick.Stop()
@@ -245,15 +252,16 @@ func (s *Session) send(ctx context.Context, st *stream) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if time.Since(st.began)-time.Duration(st.heard.Load()) > s.cfg.StreamTimeout {
+			if s.probes.unanswered(s.cfg.StreamTimeout) && time.Since(st.began)-time.Duration(st.heard.Load()) > s.cfg.StreamTimeout {
 				st.cancel(errSilent)
 				return
 			}
+			nearest := time.Now().Add(probeInterval / 2) // this tick is the nearest to all times before
 			switch {
-			case time.Since(st.reported) > idleInterval-probeInterval/2: // this tick is the nearest
+			case nearest.Sub(st.asked) > reportInterval, nearest.After(st.due):
 				s.report(st)
 			case st.commits:
-				s.probe(true)
+				s.heartbeat(st, reportInterval, false)
 			}
 			st.commits = false
 		case <-st.out.signal:
@@ -270,6 +278,10 @@ func (s *Session) flush(st *stream) error {
 		items := st.out.take()
 		if len(items) == 0 {
 			return nil
+		}
+		if time.Until(st.due) < idleInterval-reportInterval {
+			s.heartbeat(st, idleInterval, true)
+			items = append(items, st.out.take()...)
 		}
 		st.commits = st.commits || slices.ContainsFunc(items, func(i *api.AgentItem) bool { return i.GetCommit() != nil })
 		s.metrics.items.Add(float64(len(items)))

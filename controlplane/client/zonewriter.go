@@ -12,16 +12,24 @@ type ZoneWriterHandler interface {
 	OnZoneWriter(*api.ZoneWriter)
 }
 
-// report sends a probe and the agent's load, if that is known. Both go in one message.
+// report asks for the agent's load, and sends it with a probe: at once unless the agent is idle.
 func (s *Session) report(st *stream) {
-	st.reported = time.Now()
-	s.probe(true)
-	if s.cfg.Load == nil {
-		return
+	st.asked = time.Now()
+	if s.cfg.Load != nil {
+		st.load = s.cfg.Load()
 	}
-	if load := s.cfg.Load(); load != nil {
-		st.out.push(&api.AgentItem{Item: &api.AgentItem_Load{Load: load}})
+	switch {
+	case st.commits || !idle(st.load, st.said):
+		s.heartbeat(st, reportInterval, true)
+	case st.asked.Add(probeInterval / 2).After(st.due): // this tick is the nearest
+		s.heartbeat(st, idleInterval, true)
 	}
+}
+
+// idle reports whether a load says that clients write nothing, and nothing else that the owner acts on.
+func idle(load, before *api.Load) bool {
+	return load.GetProduceBytesPerSecond() == 0 && load.GetPutsWanted() == 0 &&
+		load.GetTakesBatches() == before.GetTakesBatches() && load.GetZoneWriter() == before.GetZoneWriter()
 }
 
 func (s *Session) zoneWriter(m *api.ZoneWriter) {

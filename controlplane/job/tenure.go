@@ -80,7 +80,7 @@ func (t *Tenure) Start(ctx context.Context) (wait func()) {
 		t.show()
 		began := time.Now()
 		if t.settings.Off || began.Before(next) {
-			return check
+			return t.rest(check, next)
 		}
 		if err := t.round(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, owner.ErrNotOwner) {
 			t.log.Warn("planning of background jobs failed, it is tried again", zap.Error(err))
@@ -89,13 +89,26 @@ func (t *Tenure) Start(ctx context.Context) (wait func()) {
 		t.metrics.rounds.Observe(took.Seconds())
 		soonest = time.Now().Add(max(pause, load*took))
 		next = began.Add(max(t.settings.Interval, load*took))
-		return check
+		return t.rest(check, next)
 	})
 	return func() {
 		t.looks.Wait()
 		close(t.over)
 		t.metrics.clear()
 	}
+}
+
+// rest returns the pause before the next look: until the next round while there is no lease.
+func (t *Tenure) rest(check time.Duration, next time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case len(t.mu.leases) > 0:
+		return check
+	case t.settings.Off:
+		return t.settings.Interval
+	}
+	return max(check, time.Until(next))
 }
 
 // round plans on a frozen state and starts what it came to.

@@ -1,4 +1,4 @@
-// Package load keeps the latest load report of each agent. Agents report once a second. The reports are the soft state of
+// Package load keeps the latest load report of each agent. Agents report once a second, idle ones once in 3.5 s. The reports are the soft state of
 // one tenure: they never reach the log, and a new owner has them again within a second or two.
 package load
 

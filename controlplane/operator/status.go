@@ -83,7 +83,7 @@ type Finding struct {
 // Bounds of what Find takes for healthy.
 const (
 	replicaSilence = 3 * time.Second // with a question just before
-	agentSilence   = 3 * time.Second // agents report once a second
+	agentSilence   = 5 * time.Second // idle agents probe every 3.5 s
 	fullShare      = 0.9             // of an etcd member's quota
 )
 

@@ -98,7 +98,7 @@ func TestStatus_Find(t *testing.T) {
 			Etcd:      []operator.EtcdMember{{Address: "e1:2379", Used: 9 << 20}, {Address: "e2:2379", Used: 89, Allowed: 100}},
 			Replicas:  []operator.Replica{{Replica: "r1", Address: "r1:7050"}, {Replica: "r2", Address: "r2:7050", Silence: 2.9}},
 			Agents: []session.AgentInfo{
-				agent(1, "a", session.AgentServes, 2.9), agent(2, "a", session.AgentDrains, 0), agent(3, "a", session.AgentHidden, 1), agent(4, "", session.AgentJobs, 1),
+				agent(1, "a", session.AgentServes, 4.9), agent(2, "a", session.AgentDrains, 0), agent(3, "a", session.AgentHidden, 1), agent(4, "", session.AgentJobs, 1),
 			},
 		}},
 		"etcd almost full": {
@@ -119,9 +119,9 @@ func TestStatus_Find(t *testing.T) {
 			[]string{"replica r1:7050 replica r1 at r1:7050 refuses requests: unknown or missing agent key"},
 		},
 		"silent agents": {
-			operator.Status{AgentsAge: &age, Agents: []session.AgentInfo{agent(1, "a", session.AgentHidden, 4), agent(2, "", session.AgentStopped, 8)}},
+			operator.Status{AgentsAge: &age, Agents: []session.AgentInfo{agent(1, "a", session.AgentHidden, 6), agent(2, "", session.AgentStopped, 8)}},
 			[]string{
-				"agent h:9092 agent 1 of zone a at h:9092 stopped answering 4 s ago",
+				"agent h:9092 agent 1 of zone a at h:9092 stopped answering 6 s ago",
 				"agent h:9092 agent 2 at h:9092 stopped answering 8 s ago",
 			},
 		},

@@ -68,7 +68,7 @@ type Config struct {
 	// Limits are the limits of the state. The owner proposes them once the state has metadata.LimitsVersion.
 	Limits metadata.Limits
 
-	Poll        time.Duration // how often ownership and tail are read: 100 ms
+	Poll        time.Duration // how often ownership and tail are read: 100 ms; up to maxPoll as long while the log stays as it is
 	ReadBytes   int           // of log read at once: 4 MiB
 	Tick        time.Duration // between Tick commands: 10 s
 	StopTimeout time.Duration // for OnOwner's stop before ownership is given up regardless: 200 ms
@@ -81,7 +81,7 @@ type Config struct {
 	SnapshotBytes    int64         // log after which a snapshot is taken: 64 MiB
 	SnapshotInterval time.Duration // or time: 5 min
 	SnapshotMinBytes int64         // if there is this much log at all: 64 KiB
-	SnapshotPoll     time.Duration // how often that is looked at: 1 s
+	SnapshotPoll     time.Duration // how often that is looked at: 1 s; up to maxSnapshotPoll as long while the log stays as it is
 	SnapshotBackoff  time.Duration // after the first failure, doubling up to a minute: 5 s
 	// SnapshotSlots bounds the snapshots that several Replicas take at a time. Each needs the memory of a second state. nil means no bound.
 	SnapshotSlots *semaphore.Weighted
@@ -100,8 +100,12 @@ type Tenure struct {
 	WantSnapshot func()
 }
 
-// maxSnapshotBackoff bounds the pause after failed snapshots.
-const maxSnapshotBackoff = time.Minute
+const (
+	// maxSnapshotBackoff bounds the pause after failed snapshots.
+	maxSnapshotBackoff = time.Minute
+	// maxSnapshotPoll bounds the pause of looks at the log, in SnapshotPoll.
+	maxSnapshotPoll = 8
+)
 
 // ApplyDefaults sets the fields that are zero.
 func (c *Config) ApplyDefaults() {

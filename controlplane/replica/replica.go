@@ -139,8 +139,12 @@ func (r *Replica) ClockWarning() string { return r.clock.warning() }
 // MayOwn returns nil if the clocks let this replica become the owner of a log that has entries.
 func (r *Replica) MayOwn(ctx context.Context) error { return r.clock.mayOwn(ctx, false) }
 
-// maxBackoff bounds the pause between failed rounds.
-const maxBackoff = 2 * time.Second
+const (
+	// maxBackoff bounds the pause between failed rounds.
+	maxBackoff = 2 * time.Second
+	// maxPoll is the maximum number of Config.Poll between two rounds of a follower. It is reached while the log stays as it is.
+	maxPoll = 10
+)
 
 // Run follows and owns until ctx ends, then hands over and returns nil.
 func (r *Replica) Run(ctx context.Context) error {
@@ -154,7 +158,8 @@ func (r *Replica) Run(ctx context.Context) error {
 	wait, logged := r.cfg.Poll, ""
 	for {
 		r.rest(ctx)
-		err := r.round(ctx)
+		before := r.next()
+		followed, err := r.round(ctx)
 		r.failed.Store(&err)
 		switch {
 		case ctx.Err() != nil:
@@ -173,6 +178,8 @@ func (r *Replica) Run(ctx context.Context) error {
 				logged = cause
 			}
 			wait = min(2*wait, maxBackoff)
+		case followed && r.next() == before:
+			wait, logged = min(2*wait, maxPoll*r.cfg.Poll), ""
 		default:
 			wait, logged = r.cfg.Poll, ""
 		}
@@ -201,6 +208,14 @@ func (r *Replica) rest(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// next returns the log index that the state has not reached yet, 0 without a state.
+func (r *Replica) next() uint64 {
+	if r.asm == nil {
+		return 0
+	}
+	return r.asm.Next()
 }
 
 // fatal errors mean that this replica's state or its log cannot be trusted.
@@ -233,25 +248,25 @@ func (r *Replica) pause(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// round looks at the log once: it catches up, and becomes the owner if there is none.
-func (r *Replica) round(ctx context.Context) error {
+// round looks at the log once: it catches up, and becomes the owner if there is none. followed reports whether there is another one.
+func (r *Replica) round(ctx context.Context) (followed bool, err error) {
 	st, err := r.cfg.Log.Status(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	r.locatedAt(st)
 	takeOver := r.cfg.TakeOver && st.Owner.Replica == r.cfg.Replica
 	if st.Owned && !takeOver {
 		r.former = st.Owner.Replica
 		if r.cfg.Cold {
-			return nil
+			return true, nil
 		}
-		return r.catchUp(ctx, st.Tail)
+		return true, r.catchUp(ctx, st.Tail)
 	}
 	if !takeOver && !r.turn(ctx) {
-		return nil
+		return false, nil
 	}
-	return r.take(ctx, st.Tail, takeOver)
+	return false, r.take(ctx, st.Tail, takeOver)
 }
 
 // turn waits while better placed replicas may claim the log. It reports whether the log has no owner by then.

@@ -337,7 +337,7 @@ func TestReplica_SnapshotsByTime(t *testing.T) {
 		time.Sleep(20 * time.Minute)
 		require.Empty(t, w.refs(), "ticks alone are worth no snapshot")
 		w.fill(a, 6000)
-		time.Sleep(2 * time.Second)
+		time.Sleep(10 * time.Second) // rounds had become rare
 		require.Len(t, w.refs(), 1)
 		w.fill(a, 6000)
 		time.Sleep(4 * time.Minute)

@@ -87,7 +87,7 @@ func (s *snapshots) claim(index uint64) (*metadata.State, error) {
 
 // start takes snapshots when they are due, until ctx ends. If the owner's state is wrong, it calls end with ErrWrongOwner, which ends ctx.
 func (s *snapshots) start(ctx context.Context, end func(error)) {
-	backoff := s.r.cfg.SnapshotBackoff
+	backoff, poll, total := s.r.cfg.SnapshotBackoff, s.r.cfg.SnapshotPoll, s.tenure.Total()
 	s.rounds.Start(ctx, s.r.cfg.SnapshotPoll, func(ctx context.Context) (pause time.Duration) {
 		err := s.round(ctx)
 		switch {
@@ -101,7 +101,13 @@ func (s *snapshots) start(ctx context.Context, end func(error)) {
 			pause, backoff = backoff, min(2*backoff, maxSnapshotBackoff)
 			return pause
 		}
-		return s.r.cfg.SnapshotPoll
+		// While the log stays as it is, and is worth no snapshot, rounds become rare.
+		if now := s.tenure.Total(); now == total && now-s.total < s.r.cfg.SnapshotMinBytes {
+			poll = min(2*poll, maxSnapshotPoll*s.r.cfg.SnapshotPoll)
+		} else {
+			poll, total = s.r.cfg.SnapshotPoll, now
+		}
+		return poll
 	})
 }
 

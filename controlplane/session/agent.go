@@ -406,7 +406,7 @@ func (a *agent) handle(ctx context.Context, items []*api.AgentItem) {
 		}
 	}
 	if probe != nil {
-		a.stamp(probe.Token)
+		a.stamp(probe)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/freshet-io/freshet/controlplane/internal/periodic"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -14,10 +13,19 @@ import (
 const (
 	// lookEvery is how often sessions are looked at while one of them may have to be closed, hidden, or shown again.
 	lookEvery = hideAfter / 4
-	// restFor is the maximum pause of the looks, so that an agent is hidden no later because the looks rested when its stream broke. A process
-	// that is stopped for less within a pause does not notice.
-	restFor = hideAfter
+	// restFor is the maximum pause of the looks. A process that is stopped for less within a pause does not notice. So the looks begin again
+	// restMargin before a session may be silent for too long: a stopped process then reads the messages that wait, before it closes a session.
+	restFor    = 10 * time.Second
+	restMargin = time.Second
+	// toldRest is the time until the next probe of an agent that does not tell it, and maxRest bounds what agents tell.
+	toldRest = time.Second
+	maxRest  = 4 * time.Second
 )
+
+// patience returns how long the agent of a session may be silent before the session is closed.
+func (t *tenure) patience(open *openSession) time.Duration {
+	return t.limits.SessionTimeout + max(0, open.rests-toldRest)
+}
 
 // watch looks at the sessions until the tenure ends. It closes sessions whose agent was silent for the session time-out, connected or not. It
 // hides agents whose stream with this owner broke or whose address a newer process has, and shows agents again that come back. Their sessions
@@ -26,8 +34,7 @@ const (
 // While a process is stopped, messages of agents wait to be read, and agents cannot come back. This time, late, counts for no agent.
 func (t *tenure) watch() (wait func()) {
 	last, pause := time.Now(), lookEvery
-	looks := new(periodic.Loop)
-	looks.Start(t.ctx, pause, func(context.Context) time.Duration {
+	t.looks.Start(t.ctx, pause, func(context.Context) time.Duration {
 		now := time.Now()
 		late := max(0, now.Sub(last)-pause-lookEvery)
 		for _, session := range t.silent(now, late) {
@@ -39,10 +46,10 @@ func (t *tenure) watch() (wait func()) {
 		last, pause = now, t.rest(now)
 		return pause
 	})
-	return looks.Wait
+	return t.looks.Wait
 }
 
-// rest returns the pause before the next look, which is longer if all agents are connected and shown.
+// rest returns the pause before the next look, which is longer if all agents are connected and shown. A stream that breaks ends it.
 func (t *tenure) rest(now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,7 +58,7 @@ func (t *tenure) rest(now time.Time) time.Duration {
 		if t.mu.agents[session] == nil || open.hidden {
 			return lookEvery
 		}
-		pause = min(pause, max(lookEvery, open.heard.Add(t.limits.SessionTimeout).Sub(now)))
+		pause = min(pause, max(lookEvery, open.heard.Add(t.patience(open)-restMargin).Sub(now)))
 	}
 	return pause
 }
@@ -63,7 +70,7 @@ func (t *tenure) silent(now time.Time, late time.Duration) []id.Session {
 	var silent []id.Session
 	for session, open := range t.mu.sessions {
 		open.heard = open.heard.Add(late)
-		if !open.closing && now.Sub(open.heard) > t.limits.SessionTimeout {
+		if !open.closing && now.Sub(open.heard) > t.patience(open) {
 			open.closing = true
 			silent = append(silent, session)
 		}

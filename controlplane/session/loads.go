@@ -31,7 +31,7 @@ func (a *agent) load(l *api.Load) {
 		return
 	}
 	if t.writers != nil {
-		t.writers.Heard(a.session, l.TakesBatches)
+		t.writers.Heard(a.session, l)
 	}
 }
 

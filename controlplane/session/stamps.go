@@ -11,14 +11,17 @@ import (
 type stamp struct{ token, index uint64 }
 
 // stamp answers a probe with the index of a fenced read, behind everything announced up to that index (I4).
-func (a *agent) stamp(token uint64) {
+func (a *agent) stamp(probe *api.Probe) {
 	index, err := a.t.owner.Read(func(*metadata.State) {})
 	if err != nil {
 		return // not the owner any more: the stream is about to end
 	}
-	st := stamp{token: token, index: index}
+	st := stamp{token: probe.Token, index: index}
 	a.t.mu.Lock()
 	defer a.t.mu.Unlock()
+	if open := a.t.mu.sessions[a.session]; open != nil && a.t.mu.agents[a.session] == a {
+		open.rests = min(time.Duration(probe.NextMs)*time.Millisecond, maxRest)
+	}
 	if a.t.told() < index {
 		a.t.mu.stamps[a] = st // tokens rise: a newer one answers an older one's probe too
 		return

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/internal/periodic"
 	"github.com/freshet-io/freshet/controlplane/load"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/metadata"
@@ -36,7 +37,8 @@ type tenure struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	work     sync.WaitGroup
-	waits    []func() // for periodic work, set by run
+	waits    []func()      // for periodic work, set by run
+	looks    periodic.Loop // at the sessions
 
 	forwardBytes forwardBytes
 
@@ -65,14 +67,15 @@ type tenure struct {
 
 // openSession is what the tenure keeps of a session that is open in the state.
 type openSession struct {
-	heard    time.Time // last sign of life; the tenure's begin for a session that has not been heard of
-	closing  bool      // CloseSession was proposed
-	draining bool      // left the membership
-	serves   bool      // clients are sent to it
-	hidden   bool      // from clients, as of the last change of the membership
-	hiding   bool      // HideSession was proposed
-	hiddenAt time.Time // when this owner saw it hidden last
-	again    bool      // it had been hidden within hiddenAgain before that
+	heard    time.Time     // last sign of life; the tenure's begin for a session that has not been heard of
+	rests    time.Duration // maximum time from then to the next one, as the agent told; 0: it did not
+	closing  bool          // CloseSession was proposed
+	draining bool          // left the membership
+	serves   bool          // clients are sent to it
+	hidden   bool          // from clients, as of the last change of the membership
+	hiding   bool          // HideSession was proposed
+	hiddenAt time.Time     // when this owner saw it hidden last
+	again    bool          // it had been hidden within hiddenAgain before that
 	zone     string
 	info     metadata.SessionInfo // as of the time at which the tenure learned of the session
 	came     time.Time            // when its stream with this owner began
@@ -270,6 +273,7 @@ func (t *tenure) sessionOpened(s *metadata.State, session id.Session) {
 	if info, ok := s.Session(session); ok && !info.Closed {
 		t.forgetLapsed(&info)
 		t.mu.sessions[session] = t.newOpenSession(info)
+		t.looks.Wake()
 	}
 }
 
@@ -325,6 +329,7 @@ func (t *tenure) forget(a *agent) {
 		delete(t.mu.agents, a.session)
 		if open := t.mu.sessions[a.session]; open != nil {
 			open.lost = time.Now()
+			t.looks.Wake()
 		}
 		t.metrics.streams.Dec()
 		if t.errands != nil {

@@ -15,8 +15,8 @@ type ZoneWriters interface {
 	Members(s *metadata.State)
 	// Connected notes that an agent has a new stream, on which it was told nothing yet.
 	Connected(agent id.Session)
-	// Heard notes that an agent's load is in the table; takes tells whether it takes batches.
-	Heard(agent id.Session, takes bool)
+	// Heard notes that an agent's report is in the table of loads.
+	Heard(agent id.Session, report *api.Load)
 	// Start plans and tells agents until ctx ends. wait returns after the end.
 	Start(ctx context.Context) (wait func())
 }

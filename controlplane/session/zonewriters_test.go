@@ -199,7 +199,7 @@ func TestZoneWriters_ReplaceTheSilent(t *testing.T) {
 		writer.leave()
 		time.Sleep(2 * time.Second)
 		split(t, agents, 1) // not yet
-		time.Sleep(3 * time.Second)
+		time.Sleep(5 * time.Second)
 		next, _ := split(t, others, 0.5)
 		require.NotEqual(t, writer, next)
 		time.Sleep(20 * time.Second)
@@ -219,7 +219,7 @@ func TestZoneWriters_FollowReports(t *testing.T) {
 		agents := w.manyWriting(3, "a", 1)
 		first, others := split(t, agents, 1)
 		first.load.Store(nil)
-		time.Sleep(6 * time.Second)
+		time.Sleep(8 * time.Second)
 		second, rest := split(t, others, 0.5)
 		require.Equal(t, assigned{first.ID(), 0.5}, first.now(), "it is connected, and told so")
 		second.load.Store(&api.Load{ProduceBytesPerSecond: mib})

@@ -13,8 +13,8 @@ import (
 )
 
 // round brings every zone's plan up to date and tells the agents what has changed for them. Plans are made without the
-// lock, since the owner's Apply waits for it: with thousands of agents they take a while.
-func (t *Tenure) round(now time.Time) {
+// lock, since the owner's Apply waits for it: with thousands of agents they take a while. round returns the number of messages to agents.
+func (t *Tenure) round(now time.Time) (messages int) {
 	zones, due := t.look(now)
 	plans := make(map[string]Plan, len(zones))
 	for _, name := range slices.Sorted(maps.Keys(zones)) {
@@ -24,7 +24,9 @@ func (t *Tenure) round(now time.Time) {
 		if !t.agents.TellZoneWriter(m.agent, m.writer, m.share, m.limit) {
 			t.missed(m.agent)
 		}
+		messages++
 	}
+	return messages
 }
 
 // message is what one agent is to be told.
@@ -86,7 +88,7 @@ func (t *Tenure) sample(now time.Time) {
 			weight = -math.Expm1(-a.Heard.Sub(m.heard).Seconds() / smoothing.Seconds())
 		}
 		m.rate += weight * (a.Load.ProduceBytesPerSecond - m.rate)
-		m.heard, m.takes, m.writer = a.Heard, a.Load.TakesBatches, id.Session(a.Load.ZoneWriter)
+		m.heard, m.idle, m.takes, m.writer = a.Heard, m.idles(a.Load), a.Load.TakesBatches, id.Session(a.Load.ZoneWriter)
 		m.budget = putbudget.Report{
 			Rate: a.Load.PutBudget, Unused: a.Load.PutsUnused, Spent: a.Load.PutsBySavings, Wanted: uint64(a.Load.PutsWanted),
 		}

@@ -21,7 +21,7 @@ func (c *cluster) idle(session id.Session, seconds int) {
 		c.change(session, func(a *fake) { a.unused += budget })
 		c.pass(1)
 	}
-	c.pass(2)
+	c.pass(int(planInterval.Seconds()) + 2) // rounds rest
 }
 
 func (c *cluster) saved(zone string) float64 {

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/internal/periodic"
 	"github.com/freshet-io/freshet/controlplane/load"
 	"github.com/freshet-io/freshet/internal/putbudget"
@@ -16,7 +17,7 @@ import (
 )
 
 const (
-	// tick is how often loads are looked at.
+	// tick is how often loads are looked at while agents write.
 	tick = time.Second
 	// planInterval is how often plans follow the rates, unless more writers are needed.
 	planInterval = 10 * time.Second
@@ -27,7 +28,7 @@ const (
 	// joining is how long an agent that has come is left out until it says its load.
 	joining = 3 * time.Second
 	// silence is how long an agent may say nothing and still get other agents' batches.
-	silence = 3 * time.Second
+	silence = 5 * time.Second
 )
 
 // Tenure plans for the length of one ownership. Its methods, but for Start, only note what happened.
@@ -48,6 +49,7 @@ type Tenure struct {
 		savings savings
 		begun   time.Time // since when what agents say is heard
 		planned time.Time // when plans followed the rates last
+		rests   bool      // the next round is in planInterval, or once an agent reports more
 	}
 }
 
@@ -61,9 +63,12 @@ type member struct {
 	writer id.Session
 	heard  time.Time // when it did; zero: not in this tenure
 	rate   float64   // bytes per second; see sample
-	told   told      // on its stream; zero: nothing
-	budget putbudget.Report
-	loan   putbudget.Loan
+	idle   bool      // by what it said last
+	// reported is when it reported, which a round may not have seen yet.
+	reported time.Time
+	told     told // on its stream; zero: nothing
+	budget   putbudget.Report
+	loan     putbudget.Loan
 	// settled is when the newest report was taken into the savings. Zero: none since the loan began.
 	settled time.Time
 }
@@ -123,32 +128,59 @@ func (t *Tenure) Connected(agent id.Session) {
 }
 
 // Heard notes that the table of loads has a report of an agent's. It does not block.
-func (t *Tenure) Heard(agent id.Session, takes bool) {
+func (t *Tenure) Heard(agent id.Session, report *api.Load) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if m := t.mu.members[agent]; m != nil && (m.takes != takes || time.Since(m.heard) > silence) {
+	m := t.mu.members[agent]
+	if m == nil {
+		return
+	}
+	now := time.Now()
+	back := now.Sub(m.reported) > silence
+	m.reported = now
+	if back || m.takes != report.TakesBatches || t.mu.rests && !m.idles(report) {
 		t.rounds.Wake() // the round looks it up
 	}
 }
 
+// idles reports whether an agent's clients write nothing, and the agent neither needs savings nor has spent any since the report before.
+func (m *member) idles(report *api.Load) bool {
+	return report.ProduceBytesPerSecond == 0 && report.PutsWanted == 0 && report.PutsBySavings == m.budget.Spent
+}
+
 // Start plans and tells agents until ctx ends. wait returns after the end.
 func (t *Tenure) Start(ctx context.Context) (wait func()) {
-	last := time.Now()
-	t.rounds.Start(ctx, tick, func(context.Context) time.Duration {
+	last, pause := time.Now(), tick
+	t.rounds.Start(ctx, pause, func(context.Context) time.Duration {
 		now := time.Now()
-		if lost := now.Sub(last) - tick; lost > tick {
+		if lost := now.Sub(last) - pause; lost > tick {
 			// The process stood still, and what agents said meanwhile may be waiting to be read.
 			t.startOver(now, lost)
 		}
-		last = now
-		t.round(now)
-		return tick
+		messages := t.round(now)
+		last, pause = now, t.rest(messages)
+		return pause
 	})
 	return func() {
 		t.rounds.Wait()
 		t.over.Store(true)
 		t.metrics.clear()
 	}
+}
+
+// rest returns the pause before the next round. It is long if no agent writes and each knows all that it is to know. messages is the number of
+// messages of the round before.
+func (t *Tenure) rest(messages int) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.rests = messages == 0
+	for _, m := range t.mu.members {
+		t.mu.rests = t.mu.rests && m.idle && m.told != (told{})
+	}
+	if t.mu.rests {
+		return planInterval
+	}
+	return tick
 }
 
 // startOver counts no silence of before now, after a time that was lost.

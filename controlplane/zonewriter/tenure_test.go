@@ -146,11 +146,12 @@ func (c *cluster) report(session id.Session) {
 	a := *c.agents[session]
 	c.mu.Unlock()
 	if a.reports && a.connected && !a.draining {
-		c.loads.Heard(session, &api.Load{
+		report := &api.Load{
 			ProduceBytesPerSecond: a.rate, TakesBatches: a.takes, PutBudget: a.budget, PutsUnused: a.unused, PutsBySavings: a.spent,
 			PutsWanted: a.wanted,
-		}, time.Now())
-		c.tenure.Heard(session, a.takes)
+		}
+		c.loads.Heard(session, report, time.Now())
+		c.tenure.Heard(session, report)
 	}
 }
 

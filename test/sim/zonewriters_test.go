@@ -13,6 +13,7 @@ import (
 
 	"github.com/freshet-io/freshet/agent"
 	"github.com/freshet-io/freshet/agent/peer"
+	"github.com/freshet-io/freshet/controlplane/api"
 	controlload "github.com/freshet-io/freshet/controlplane/load"
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/internal/ledger"
@@ -35,7 +36,7 @@ func (p *appointed) tenure(_ *controlload.Table, a session.ZoneAgents) session.Z
 }
 
 func (p *appointed) Members(*metadata.State)             {}
-func (p *appointed) Heard(id.Session, bool)              {}
+func (p *appointed) Heard(id.Session, *api.Load)         {}
 func (p *appointed) Start(context.Context) (wait func()) { return func() {} }
 func (p *appointed) Connected(agent id.Session)          { go p.tell(agent) } // it must not be told from here
 
