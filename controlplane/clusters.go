@@ -113,6 +113,13 @@ func (s *clusters) ofEtcd(clusterID string) (e entry, ok bool) {
 // runs reports whether a cluster of a name was started. After a renaming, the cluster of the former name may still stop.
 func (e *entry) runs(name string) bool { return e.running != nil && e.running.spec.Name == name }
 
+// count returns the number of virtual clusters, served or not.
+func (s *clusters) count() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.mu.bySource)
+}
+
 // entries returns all entries in the order of their names, without removed ones, which may be about to stop.
 func (s *clusters) entries() []entry {
 	s.mu.RLock()

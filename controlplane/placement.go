@@ -18,6 +18,8 @@ const (
 	maxClaimRank = 10
 	// maxTakeovers is the number of virtual clusters that a replica takes over at a time, not counting warm ones. Each may load a snapshot.
 	maxTakeovers = 16
+	// leavePause is the time by which a replica that stops hands over idle virtual clusters later than loaded ones.
+	leavePause = 300 * time.Millisecond
 	// handOverPause is the time between two hand-overs to better placed replicas.
 	handOverPause = time.Second
 	// settledAfter is the time for which a better placed replica must have been registered.
@@ -54,6 +56,37 @@ func (m *members) turn(clusterID, former string) time.Duration {
 		all = append(slices.Delete(all, i, i+1), former)
 	}
 	return claimPause * time.Duration(min(slices.Index(all, m.replica), maxClaimRank))
+}
+
+// leaving returns a context for a virtual cluster that ends with ctx, or leavePause later if it may wait. Where idle virtual clusters wait, a
+// replica that stops and the next owners have their processors for those whose clients write.
+func leaving(ctx context.Context, mayWait func() bool) (context.Context, context.CancelFunc) {
+	left, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if mayWait() {
+			time.AfterFunc(leavePause, cancel)
+		} else {
+			cancel()
+		}
+	})
+	return left, func() {
+		stop()
+		cancel()
+	}
+}
+
+// loaded reports whether this replica is the owner and clients write.
+func (c *cluster) loaded() bool {
+	loads := c.sessions.Loads()
+	if loads == nil {
+		return false
+	}
+	for _, agent := range loads.Recent(time.Now()) {
+		if agent.Load.ProduceBytesPerSecond > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // placement hands virtual clusters of etcd over to better placed replicas, one at a time. It asks the better placed replica first, since that

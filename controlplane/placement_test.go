@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -44,6 +45,27 @@ func TestMembers_PlaceClustersEvenly(t *testing.T) {
 		require.InDelta(t, clusters/3, n, clusters/20, id)
 	}
 	require.InDelta(t, clusters/4, moved, clusters/20)
+}
+
+func TestLeaving(t *testing.T) {
+	for name, waits := range map[string]bool{"loaded": false, "idle": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, end := context.WithCancel(t.Context())
+				left, cancel := leaving(ctx, func() bool { return waits })
+				end()
+				synctest.Wait()
+				require.Equal(t, !waits, left.Err() != nil)
+				time.Sleep(leavePause)
+				synctest.Wait()
+				require.Error(t, left.Err())
+				cancel()
+				left, cancel = leaving(t.Context(), func() bool { return waits })
+				cancel()
+				require.Error(t, left.Err(), "it has ended by itself")
+			})
+		})
+	}
 }
 
 func TestMembers_Turns(t *testing.T) {
