@@ -27,12 +27,8 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	return &metrics{
-		open: promreg.Register(r, prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "freshet_errands_open", Help: "Errands at agents, at most 8.",
-		})),
-		waiting: promreg.Register(r, prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "freshet_errands_waiting", Help: "Errands that wait because agents have 8.",
-		})),
+		open:    promreg.Gauge(r, "freshet_errands_open", "Errands at agents, at most 8."),
+		waiting: promreg.Gauge(r, "freshet_errands_waiting", "Errands that wait because agents have 8."),
 		attempts: promreg.Register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "freshet_errands_attempts_total", Help: "Errands given to agents, by result. An errand that fails is given to up to 3 agents.",
 		}, []string{"result"})),

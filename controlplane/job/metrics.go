@@ -46,7 +46,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		return promreg.Register(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "freshet_jobs_" + name, Help: help}, labels))
 	}
 	gauge := func(name, help string) prometheus.Gauge {
-		return promreg.Register(r, prometheus.NewGauge(prometheus.GaugeOpts{Name: "freshet_jobs_" + name, Help: help}))
+		return promreg.Gauge(r, "freshet_jobs_"+name, help)
 	}
 	return &metrics{
 		open: promreg.Register(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{

@@ -35,7 +35,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		return promreg.Register(r, prometheus.NewCounter(prometheus.CounterOpts{Name: "freshet_lifecycle_" + name, Help: help}))
 	}
 	gauge := func(name, help string) prometheus.Gauge {
-		return promreg.Register(r, prometheus.NewGauge(prometheus.GaugeOpts{Name: "freshet_lifecycle_" + name, Help: help}))
+		return promreg.Gauge(r, "freshet_lifecycle_"+name, help)
 	}
 	return &metrics{
 		trimmed:   counter("retention_trims_total", "Log starts of partitions raised by retention."),

@@ -83,7 +83,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 }
 
 func gauge(reg prometheus.Registerer, name, help string) prometheus.Gauge {
-	return promreg.Register(reg, prometheus.NewGauge(prometheus.GaugeOpts{Name: "freshet_owner_" + name, Help: help}))
+	return promreg.Gauge(reg, "freshet_owner_"+name, help)
 }
 
 // forget sets the gauges of the owner's state to 0 after a tenure.

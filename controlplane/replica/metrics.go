@@ -26,7 +26,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return promreg.Register(reg, prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help}))
 	}
 	gauge := func(name, help string) prometheus.Gauge {
-		return promreg.Register(reg, prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help}))
+		return promreg.Gauge(reg, name, help)
 	}
 	return &metrics{
 		takeovers:       counter("freshet_replica_takeovers_total", "Times that this replica became an owner."),

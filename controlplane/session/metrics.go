@@ -61,7 +61,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		return promreg.Register(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "freshet_session_" + name, Help: help}, []string{label}))
 	}
 	gauge := func(name, help string) prometheus.Gauge {
-		return promreg.Register(r, prometheus.NewGauge(prometheus.GaugeOpts{Name: "freshet_session_" + name, Help: help}))
+		return promreg.Gauge(r, "freshet_session_"+name, help)
 	}
 	return &metrics{
 		streams:   gauge("streams", "Agents connected to this replica as the owner."),
