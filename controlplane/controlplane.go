@@ -407,10 +407,10 @@ func (c *ControlPlane) runClusters(ctx context.Context) error {
 		return nil
 	}
 	watch := func(ctx context.Context, apply func([]directory.Change)) { c.directory().Watch(ctx, c.cfg.Log, apply) }
-	return c.clusters.reconcile(ctx, watch, func(ctx context.Context, built *cluster) error {
-		ctx, cancel := leaving(ctx, func() bool { return c.clusters.count() > maxTakeovers && !built.loaded() })
+	return c.clusters.reconcile(ctx, watch, func(run context.Context, built *cluster) error {
+		run, cancel := leaving(run, func() bool { return ctx.Err() != nil && c.clusters.count() > maxTakeovers && !built.loaded() })
 		defer cancel()
-		return built.run(ctx, c.store.Works())
+		return built.run(run, c.store.Works())
 	})
 }
 

@@ -35,8 +35,8 @@ const leastLog = 64 << 10
 
 // Intervals of reading the fullness of etcd's members.
 const (
-	readSpace     = 10 * time.Second
-	readSpaceSoon = time.Second // from etcdlog.CrowdedFrom on
+	readSpace     = 2 * time.Second // in which busy logs can take a tenth of a small quota
+	readSpaceSoon = time.Second     // from etcdlog.CrowdedFrom on
 )
 
 // maxSnapshots is the number of snapshots that a replica takes at a time. Each needs the memory of a second state, and reads its log.

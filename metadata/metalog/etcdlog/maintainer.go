@@ -19,11 +19,11 @@ type MaintainerConfig struct {
 	Prefix  string // default DefaultPrefix
 	Replica string // id of this control-plane replica, for operators
 
-	Check        time.Duration // how often the cluster is looked at: 10 s, and five times as often while a member is crowded
+	Check        time.Duration // how often the cluster is looked at: 5 s, and five times as often while a member is crowded
 	Compact      time.Duration // revisions are compacted at least this often: 1 min, and at each check while a member is crowded
 	CompactBytes int64         // and when the data in use grew by this much: 64 MiB
-	// History is the minimum age of a revision that is compacted, 10 s: lists read their pages at one revision, and watches of slow clients
-	// fall behind. Only the healing of a cluster without space compacts younger ones.
+	// History is the minimum age of a revision that is compacted, 10 s, and a fifth while a member is crowded: lists read their pages at one
+	// revision, and watches of slow clients fall behind. Only the healing of a cluster without space compacts younger ones.
 	History time.Duration
 	// A member is defragmented when this much of its file is free and that is more than half: 256 MiB. It serves
 	// nothing while its data in use is rewritten, and an owner that waits longer than its fence stands loses ownership:
@@ -42,7 +42,7 @@ func (c *MaintainerConfig) ApplyDefaults() {
 		c.Prefix = DefaultPrefix
 	}
 	if c.Check == 0 {
-		c.Check = 10 * time.Second
+		c.Check = 5 * time.Second
 	}
 	if c.Compact == 0 {
 		c.Compact = time.Minute
@@ -298,9 +298,13 @@ func (m *Maintainer) outOfSpace(ctx context.Context) (bool, error) {
 // compact drops the revisions that are older than History. A reader that needs one of them begins anew.
 func (m *Maintainer) compact(ctx context.Context, members []member) error {
 	leader := members[len(members)-1]
-	revision := m.compactable(time.Now(), leader.revision)
-	m.compactedUse = min(m.compactedUse, leader.inUse)
 	m.crowded = slices.ContainsFunc(members, func(mb member) bool { return mb.fullness >= CrowdedFrom })
+	history := m.cfg.History
+	if m.crowded {
+		history /= 5
+	}
+	revision := m.compactable(time.Now(), leader.revision, history)
+	m.compactedUse = min(m.compactedUse, leader.inUse)
 	due := m.crowded || time.Since(m.compactedAt) >= m.cfg.Compact || leader.inUse-m.compactedUse >= m.cfg.CompactBytes
 	if revision <= m.compactedRev || !due {
 		return nil
@@ -309,11 +313,11 @@ func (m *Maintainer) compact(ctx context.Context, members []member) error {
 	return m.compactTo(ctx, revision)
 }
 
-// compactable returns the newest revision that a check at least History before now saw, 0 for none. current is the one that this check sees.
-func (m *Maintainer) compactable(now time.Time, current int64) int64 {
+// compactable returns the newest revision that a check at least history before now saw, 0 for none. current is the one that this check sees.
+func (m *Maintainer) compactable(now time.Time, current int64, history time.Duration) int64 {
 	m.checks = append(m.checks, pastCheck{now, current})
 	old := 0
-	for old < len(m.checks) && now.Sub(m.checks[old].at) >= m.cfg.History {
+	for old < len(m.checks) && now.Sub(m.checks[old].at) >= history {
 		old++
 	}
 	if old == 0 {
