@@ -134,6 +134,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	c.cfg.Registry.MustRegister(clusterStates{c.clusters})
 	operated := operator.Config{
 		Open: operatorOpens(set), Cluster: c.clusters.operator, List: c.clusters.list, Forwarder: operator.NewForwarder(c.cfg.ReplicaTLS),
+		Plane: func(ctx context.Context) *operator.Plane { return c.statuses.ofPlane(ctx) },
 	}
 	c.statuses = &statuses{
 		plane: c, began: time.Now(), forwarder: operated.Forwarder,
@@ -161,7 +162,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	handler := operator.Handler(operated)
 	c.http = adminhttp.New(adminhttp.Config{
 		Address: c.cfg.HTTPListen, Ready: c.Ready, Warnings: c.Warnings, Gatherer: c.clusters, Log: c.cfg.Log,
-		Handlers: map[string]http.Handler{operator.Prefix: handler, strings.TrimSuffix(operator.Prefix, "/"): handler},
+		Handlers: map[string]http.Handler{operator.Prefix: handler, strings.TrimSuffix(operator.Prefix, "/"): handler, operator.StatusPath: handler},
 		Profiles: func(key string) bool {
 			g := set.Grant(key)
 			return g != nil && g.Kind == keys.Operator
@@ -285,7 +286,7 @@ func (c *ControlPlane) readyCluster(built *cluster) error {
 	return err
 }
 
-// Warnings returns the faults that the replica works with: an object store or etcd that does not answer, and clocks that differ.
+// Warnings returns the faults that the replica works with: an object store, etcd or a registered replica that does not answer, and clocks that differ.
 func (c *ControlPlane) Warnings() []string {
 	var all []string
 	if fault := c.store.Warning(); fault != nil {
@@ -301,6 +302,7 @@ func (c *ControlPlane) Warnings() []string {
 	if crowded != nil {
 		all = append(all, crowded.Error())
 	}
+	all = append(all, c.statuses.silent()...)
 	return append(all, c.clusters.warnings()...)
 }
 

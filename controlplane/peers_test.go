@@ -96,6 +96,29 @@ func TestPeers_RemembersALostReplica(t *testing.T) {
 	})
 }
 
+// TestStatuses_Silent: a registered replica that does not answer is a warning until it answers or its lease ends.
+func TestStatuses_Silent(t *testing.T) {
+	watch(t, func(w *watched) {
+		s := &statuses{peers: w.peers}
+		w.register(member{"r1", "r1:7050", ""}, member{"r2", "r2:7050", ""})
+		w.after(5 * time.Second)
+		require.Empty(t, s.silent())
+		w.down.Store("r2:7050", errSilent)
+		w.after(6 * time.Second)
+		require.Len(t, s.silent(), 1)
+		require.Contains(t, s.silent()[0], "replica r2 at r2:7050 and h:8090 has not been heard of for ")
+		w.down.Delete("r2:7050")
+		w.after(3 * time.Second)
+		require.Empty(t, s.silent())
+		w.down.Store("r2:7050", errRefused)
+		w.after(6 * time.Second)
+		require.Len(t, s.silent(), 1)
+		w.register(member{"r1", "r1:7050", ""})
+		require.Contains(t, w.after(3*time.Second), "r2", "still known to a status")
+		require.Empty(t, s.silent())
+	})
+}
+
 // A killed replica that runs again is not a peer of itself until the lease of its earlier process ends.
 func TestPeers_LeaveOutAnEarlierProcess(t *testing.T) {
 	watch(t, func(w *watched) {

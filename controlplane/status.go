@@ -28,7 +28,7 @@ const statusTimeout = 2 * time.Second
 // recent is the maximum age of answers that a further call reuses. It bounds the questions that a loop of calls causes.
 const recent = time.Second
 
-// statuses answers operators' questions for the status of virtual clusters.
+// statuses answers operators' questions for the status of virtual clusters and of the control plane.
 type statuses struct {
 	plane     *ControlPlane
 	began     time.Time // start of this replica
@@ -46,25 +46,16 @@ type look struct {
 
 // of returns the status of a virtual cluster. It takes little more than statusTimeout at most.
 func (s *statuses) of(ctx context.Context, c *cluster) *operator.Status {
-	cfg := &s.plane.cfg
-	status := &operator.Status{VirtualCluster: c.spec.Name, Replica: cfg.ReplicaID, Agents: []session.AgentInfo{}, Findings: []operator.Finding{}}
+	status := &operator.Status{VirtualCluster: c.spec.Name, Agents: []session.AgentInfo{}}
 	var asked sync.WaitGroup
-	asked.Go(func() { status.Etcd = s.shared().etcd })
-	asked.Go(func() { status.Store = s.store(ctx) })
+	asked.Go(func() { status.Plane = s.ask(ctx) })
 	var list *session.AgentList
 	var listFault error
 	asked.Go(func() { list, listFault = s.agents(ctx, c) })
 	asked.Wait()
 
-	now := time.Now()
-	status.Replicas = append(s.peers.list(now), operator.Replica{
-		Replica: cfg.ReplicaID, Address: cfg.Advertise, HTTP: s.plane.httpAddress(), Version: cfg.Version, Uptime: ptr(now.Sub(s.began).Seconds()),
-	})
-	slices.SortFunc(status.Replicas, func(a, b operator.Replica) int {
-		return cmp.Or(strings.Compare(a.Replica, b.Replica), strings.Compare(a.Address, b.Address))
-	})
 	if list != nil {
-		status.Agents, status.MoreAgents, status.AgentsAge = list.Agents, list.More, ptr(max(0, now.Sub(list.At).Seconds()))
+		status.Agents, status.MoreAgents, status.AgentsAge = list.Agents, list.More, ptr(max(0, time.Since(list.At).Seconds()))
 	} else if listFault != nil {
 		status.AgentsFault = listFault.Error()
 	}
@@ -72,12 +63,57 @@ func (s *statuses) of(ctx context.Context, c *cluster) *operator.Status {
 	return status
 }
 
+// ofPlane returns the status of the control plane. It takes little more than statusTimeout at most.
+func (s *statuses) ofPlane(ctx context.Context) *operator.Plane {
+	plane := s.ask(ctx)
+	s.findEtcd(&plane)
+	s.findStore(&plane)
+	plane.Find()
+	return &plane
+}
+
+// ask returns the status of the control plane without findings.
+func (s *statuses) ask(ctx context.Context) operator.Plane {
+	cfg := &s.plane.cfg
+	plane := operator.Plane{Replica: cfg.ReplicaID, Findings: []operator.Finding{}}
+	var asked sync.WaitGroup
+	asked.Go(func() { plane.Etcd = s.shared().etcd })
+	asked.Go(func() { plane.Store = s.store(ctx) })
+	asked.Wait()
+	now := time.Now()
+	plane.Replicas = append(s.peers.list(now), operator.Replica{
+		Replica: cfg.ReplicaID, Address: cfg.Advertise, HTTP: s.plane.httpAddress(), Version: cfg.Version, Uptime: ptr(now.Sub(s.began).Seconds()),
+	})
+	slices.SortFunc(plane.Replicas, func(a, b operator.Replica) int {
+		return cmp.Or(strings.Compare(a.Replica, b.Replica), strings.Compare(a.Address, b.Address))
+	})
+	return plane
+}
+
+// silent returns the findings about registered replicas. One whose lease has ended is none: it may have been removed for good.
+func (s *statuses) silent() (texts []string) {
+	registered := s.peers.members.others()
+	var plane operator.Plane
+	plane.Replicas = slices.DeleteFunc(s.peers.list(time.Now()), func(r operator.Replica) bool {
+		return !slices.ContainsFunc(registered, func(m member) bool { return m.id == r.Replica && m.address == r.Address })
+	})
+	plane.Find()
+	for _, f := range plane.Findings {
+		texts = append(texts, f.Text)
+	}
+	return texts
+}
+
+func (s *statuses) findStore(plane *operator.Plane) {
+	if plane.Store.Fault != "" {
+		plane.Add(operator.AboutStore, plane.Store.Address, plane.Store.Fault, plane.Store.Since)
+	}
+}
+
 // find adds the owner and the findings.
 func (s *statuses) find(status *operator.Status, c *cluster) {
-	etcdFault := s.findEtcd(status)
-	if status.Store.Fault != "" {
-		status.Add(operator.AboutStore, status.Store.Address, status.Store.Fault, status.Store.Since)
-	}
+	etcdFault := s.findEtcd(&status.Plane)
+	s.findStore(&status.Plane)
 	owner, owned := c.located()
 	unready := s.plane.readyCluster(c)
 	self, unknown := "replica "+status.Replica+": ", time.Time{}
@@ -99,7 +135,7 @@ func (s *statuses) find(status *operator.Status, c *cluster) {
 }
 
 // findEtcd adds the findings about etcd's members, and reports whether the members' last round failed.
-func (s *statuses) findEtcd(status *operator.Status) (failed bool) {
+func (s *statuses) findEtcd(status *operator.Plane) (failed bool) {
 	var faulty []string
 	for _, m := range status.Etcd {
 		if m.Fault != "" {

@@ -33,11 +33,19 @@ func compareListed(a, b *Listed) int {
 	return cmp.Or(strings.Compare(a.VirtualCluster, b.VirtualCluster), strings.Compare(a.ClusterID, b.ClusterID))
 }
 
+// opensAll reports whether the key of a call opens all virtual clusters. If not, it refuses the call.
+func (c *Config) opensAll(w http.ResponseWriter, r *http.Request) bool {
+	key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if c.Open("", key, false) {
+		return true
+	}
+	refuse(w, http.StatusUnauthorized, errWrongKey)
+	return false
+}
+
 // list answers with a page of all virtual clusters.
 func (c *Config) list(w http.ResponseWriter, r *http.Request) {
-	key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !c.Open("", key, false) {
-		refuse(w, http.StatusUnauthorized, errWrongKey)
+	if !c.opensAll(w, r) {
 		return
 	}
 	var after Listed

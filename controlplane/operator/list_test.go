@@ -1,6 +1,7 @@
 package operator_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,7 +13,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/operator"
 )
 
-// TestHandler_List reads the pages of 2,500 virtual clusters, 1,200 of them without a name.
+// TestHandler_List reads the pages of 2,500 virtual clusters, 1,200 of them without a name. The status of the control plane takes the same key.
 func TestHandler_List(t *testing.T) {
 	var want []operator.Listed
 	for i := range 2500 {
@@ -47,8 +48,15 @@ func TestHandler_List(t *testing.T) {
 	require.Equal(t, 3, pages)
 	require.Equal(t, want, got)
 
+	cfg.Plane = func(context.Context) *operator.Plane { return &operator.Plane{Replica: "r1"} }
+	code, body := call(t, cfg, http.MethodGet, "/v1/status")
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, body, `{"replica":"r1",`)
+
 	cfg.Open = func(string, string, bool) bool { return false }
-	code, body := call(t, cfg, http.MethodGet, "/v1/clusters")
-	require.Equal(t, http.StatusUnauthorized, code)
-	require.Contains(t, body, "no key for this call")
+	for _, path := range []string{"/v1/clusters", "/v1/status"} {
+		code, body := call(t, cfg, http.MethodGet, path)
+		require.Equal(t, http.StatusUnauthorized, code)
+		require.Contains(t, body, "no key for this call")
+	}
 }

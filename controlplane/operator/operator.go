@@ -14,6 +14,7 @@
 //	GET  /v1/clusters/{cluster}/writers                                r what each agent writes
 //	GET  /v1/clusters/{cluster}/agents                                   agents, also stopped ones
 //	GET  /v1/clusters/{cluster}/status                                   the whole cluster, as the replica that is asked knows it (Status)
+//	GET  /v1/status                                                      the control plane, as the replica that is asked knows it (Plane)
 //
 // A failure is {"error": "..."} with status 400 (invalid or ambiguous name), 401 (wrong key or unknown virtual cluster), 404 (no such
 // deleted topic, or no records in the bundle), 409 (the name is taken, or the virtual cluster is suspended or deleted, which "state" beside "error" names), 414 (the call is too long to be forwarded), 500 (the answer
@@ -39,6 +40,9 @@ import (
 
 // Prefix is the path prefix under which Handler is to be mounted.
 const Prefix = "/v1/clusters/"
+
+// StatusPath is the path of the control plane's status, under which Handler is to be mounted too.
+const StatusPath = "/v1/status"
 
 // Cluster is one virtual cluster on this replica.
 type Cluster struct {
@@ -72,6 +76,8 @@ type Config struct {
 	Cluster func(name string) (Cluster, error)
 	// List returns all virtual clusters.
 	List func() []Listed
+	// Plane returns the status of the control plane.
+	Plane func(context.Context) *Plane
 	// Forwarder takes calls to the owner; nil: the handler forwards none.
 	Forwarder *Forwarder
 }
@@ -131,6 +137,11 @@ func Handler(cfg Config) http.Handler {
 		return nil, errMoved
 	})
 	mux.HandleFunc("GET "+strings.TrimSuffix(Prefix, "/"), cfg.list)
+	mux.HandleFunc("GET "+StatusPath, func(w http.ResponseWriter, r *http.Request) {
+		if cfg.opensAll(w, r) {
+			encode(w, cfg.Plane(r.Context()))
+		}
+	})
 	mux.HandleFunc("GET "+Prefix+"{cluster}/status", func(w http.ResponseWriter, r *http.Request) {
 		if cluster, _, ok := cfg.open(w, r, false); ok {
 			encode(w, cluster.Status(r.Context()))

@@ -8,21 +8,26 @@ import (
 	"github.com/freshet-io/freshet/controlplane/session"
 )
 
-// Status is a virtual cluster as one replica knows it. Times are seconds, sizes bytes.
+// Plane is the control plane as one replica knows it. Times are seconds, sizes bytes.
+type Plane struct {
+	Replica  string       `json:"replica"` // id of the replica that answers
+	Replicas []Replica    `json:"replicas"`
+	Etcd     []EtcdMember `json:"etcd"`
+	Store    Store        `json:"object_store"`
+	Findings []Finding    `json:"findings"` // faults in words; empty if all is well
+}
+
+// Status is a virtual cluster as one replica knows it, with the control plane. Findings are those of both.
 type Status struct {
-	VirtualCluster string       `json:"virtual_cluster"`
-	Replica        string       `json:"replica"` // id of the replica that answers
-	Owner          *Owner       `json:"owner"`   // null if there is none
-	Replicas       []Replica    `json:"replicas"`
-	Etcd           []EtcdMember `json:"etcd"`
-	Store          Store        `json:"object_store"`
+	VirtualCluster string `json:"virtual_cluster"`
+	Owner          *Owner `json:"owner"` // null if there is none
+	Plane
 	// Agents are as of AgentsAge ago. AgentsAge is null if the replica has no list, because it never owned the virtual
 	// cluster and the owner does not answer.
 	Agents      []session.AgentInfo `json:"agents"`
 	MoreAgents  int                 `json:"more_agents"` // agents left out of Agents
 	AgentsAge   *float64            `json:"agents_age_seconds"`
 	AgentsFault string              `json:"agents_fault,omitempty"` // why AgentsAge is null
-	Findings    []Finding           `json:"findings"`               // faults in words; empty if all is well
 }
 
 // Owner is the replica that owns the virtual cluster.
@@ -88,24 +93,24 @@ const (
 )
 
 // Add appends a finding, in one line. since is the start of the fault, or zero.
-func (s *Status) Add(kind, subject, text string, since time.Time) {
+func (p *Plane) Add(kind, subject, text string, since time.Time) {
 	if !since.IsZero() {
 		since = since.UTC().Truncate(time.Second)
 	}
-	s.Findings = append(s.Findings, Finding{kind, subject, strings.ReplaceAll(text, "\n", "; "), since})
+	p.Findings = append(p.Findings, Finding{kind, subject, strings.ReplaceAll(text, "\n", "; "), since})
 }
 
-// Find appends the findings about etcd's space, replicas and agents. An agent that drains has given notice, so its silence is no finding.
-func (s *Status) Find() {
+// Find appends the findings about etcd's space and replicas.
+func (p *Plane) Find() {
 	now, unknown := time.Now(), time.Time{}
-	for _, m := range s.Etcd {
+	for _, m := range p.Etcd {
 		if m.Allowed > 0 && float64(m.Used) >= fullShare*float64(m.Allowed) {
-			s.Add(AboutEtcd, m.Address, fmt.Sprintf("etcd at %s uses %.0f%% of its space (--quota-backend-bytes)", m.Address, 100*float64(m.Used)/float64(m.Allowed)), unknown)
+			p.Add(AboutEtcd, m.Address, fmt.Sprintf("etcd at %s uses %.0f%% of its space (--quota-backend-bytes)", m.Address, 100*float64(m.Used)/float64(m.Allowed)), unknown)
 		}
 	}
-	for _, r := range s.Replicas {
+	for _, r := range p.Replicas {
 		if r.Refuses {
-			s.Add(AboutReplica, r.Address, fmt.Sprintf("replica %s at %s refuses requests: %s", r.Replica, r.Address, r.Fault), unknown)
+			p.Add(AboutReplica, r.Address, fmt.Sprintf("replica %s at %s refuses requests: %s", r.Replica, r.Address, r.Fault), unknown)
 			continue
 		}
 		if silence := seconds(r.Silence); silence >= replicaSilence {
@@ -117,9 +122,15 @@ func (s *Status) Find() {
 			if r.Fault != "" {
 				text += ": " + r.Fault
 			}
-			s.Add(AboutReplica, r.Address, text, now.Add(-silence))
+			p.Add(AboutReplica, r.Address, text, now.Add(-silence))
 		}
 	}
+}
+
+// Find appends the findings about etcd's space, replicas and agents. An agent that drains has given notice, so its silence is no finding.
+func (s *Status) Find() {
+	s.Plane.Find()
+	now, unknown := time.Now(), time.Time{}
 	if s.AgentsAge == nil {
 		s.Add(AboutAgent, "", "the agents are not known: "+s.AgentsFault, unknown)
 		return

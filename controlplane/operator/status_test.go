@@ -20,11 +20,13 @@ import (
 func TestHandler_StatusOfAnyReplica(t *testing.T) {
 	cfg := beside("127.0.0.1:1", nil)
 	cluster, _ := cfg.Cluster("vc")
-	cluster.Status = func(context.Context) *operator.Status { return &operator.Status{VirtualCluster: "vc", Replica: "r1"} }
+	cluster.Status = func(context.Context) *operator.Status {
+		return &operator.Status{VirtualCluster: "vc", Plane: operator.Plane{Replica: "r1"}}
+	}
 	cfg.Cluster = served(map[string]operator.Cluster{"vc": cluster})
 	code, body := call(t, cfg, http.MethodGet, "/v1/clusters/vc/status")
 	require.Equal(t, http.StatusOK, code)
-	require.Contains(t, body, `{"virtual_cluster":"vc","replica":"r1","owner":null,`)
+	require.Contains(t, body, `{"virtual_cluster":"vc","owner":null,"replica":"r1",`)
 	code, _ = call(t, cfg, http.MethodGet, "/v1/clusters/other/status")
 	require.Equal(t, http.StatusUnauthorized, code)
 	cfg.Open = func(string, string, bool) bool { return false }
@@ -95,27 +97,29 @@ func TestStatus_Find(t *testing.T) {
 	}{
 		"healthy": {status: operator.Status{
 			AgentsAge: &age,
-			Etcd:      []operator.EtcdMember{{Address: "e1:2379", Used: 9 << 20}, {Address: "e2:2379", Used: 89, Allowed: 100}},
-			Replicas:  []operator.Replica{{Replica: "r1", Address: "r1:7050"}, {Replica: "r2", Address: "r2:7050", Silence: 2.9}},
+			Plane: operator.Plane{
+				Etcd:     []operator.EtcdMember{{Address: "e1:2379", Used: 9 << 20}, {Address: "e2:2379", Used: 89, Allowed: 100}},
+				Replicas: []operator.Replica{{Replica: "r1", Address: "r1:7050"}, {Replica: "r2", Address: "r2:7050", Silence: 2.9}},
+			},
 			Agents: []session.AgentInfo{
 				agent(1, "a", session.AgentServes, 4.9), agent(2, "a", session.AgentDrains, 0), agent(3, "a", session.AgentHidden, 1), agent(4, "", session.AgentJobs, 1),
 			},
 		}},
 		"etcd almost full": {
-			operator.Status{AgentsAge: &age, Etcd: []operator.EtcdMember{{Address: "e1:2379", Used: 92, Allowed: 100}}},
+			operator.Status{AgentsAge: &age, Plane: operator.Plane{Etcd: []operator.EtcdMember{{Address: "e1:2379", Used: 92, Allowed: 100}}}},
 			[]string{"etcd e1:2379 etcd at e1:2379 uses 92% of its space (--quota-backend-bytes)"},
 		},
 		"silent replicas": {
-			operator.Status{AgentsAge: &age, Replicas: []operator.Replica{
+			operator.Status{AgentsAge: &age, Plane: operator.Plane{Replicas: []operator.Replica{
 				{Replica: "r1", Address: "r1:7050", HTTP: "r1:8090", Silence: 9.4}, {Replica: "r2", Address: "r2:7050", Silence: 300, Fault: "connection refused"},
-			}},
+			}}},
 			[]string{
 				"replica r1:7050 replica r1 at r1:7050 and r1:8090 has not been heard of for 9 s",
 				"replica r2:7050 replica r2 at r2:7050 has not been heard of for 5 min: connection refused",
 			},
 		},
 		"a replica that refuses the key": {
-			operator.Status{AgentsAge: &age, Replicas: []operator.Replica{{Replica: "r1", Address: "r1:7050", Silence: 1, Fault: "unknown or missing agent key", Refuses: true}}},
+			operator.Status{AgentsAge: &age, Plane: operator.Plane{Replicas: []operator.Replica{{Replica: "r1", Address: "r1:7050", Silence: 1, Fault: "unknown or missing agent key", Refuses: true}}}},
 			[]string{"replica r1:7050 replica r1 at r1:7050 refuses requests: unknown or missing agent key"},
 		},
 		"silent agents": {

@@ -60,7 +60,7 @@ func (c *OperatorConfig) clusters(ctx context.Context) (raw []json.RawMessage, a
 			Clusters []json.RawMessage `json:"clusters"`
 			Next     string            `json:"next"`
 		}
-		if err := c.ask(ctx, http.MethodGet, after, &page); err != nil {
+		if err := c.ask(ctx, http.MethodGet, "/clusters"+after, &page); err != nil {
 			return nil, nil, err
 		}
 		for _, r := range page.Clusters {

@@ -123,9 +123,9 @@ func (c *OperatorConfig) askReplica(ctx context.Context, replica string, timeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	target := strings.TrimSuffix(replica, "/") + "/v1/clusters"
+	target := strings.TrimSuffix(replica, "/") + "/v1"
 	if !c.all {
-		target += "/" + url.PathEscape(c.VirtualCluster)
+		target += "/clusters/" + url.PathEscape(c.VirtualCluster)
 	}
 	target += path
 	ctx, sent := TraceSent(ctx)

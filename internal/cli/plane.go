@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -24,24 +23,17 @@ type planeStatus struct {
 }
 
 // showPlane writes the replicas, etcd, the object store and the number of virtual clusters, with the faults of maxFaulty virtual clusters as findings. The list
-// of virtual clusters comes from the first replica that answers. Replicas, etcd and the object store come from the status of an active virtual cluster, which
-// has them like any other one.
+// of virtual clusters comes from the first replica that answers.
 func (c *OperatorConfig) showPlane(ctx context.Context, s Streams) error {
+	answer, err := c.status(ctx)
+	if err != nil {
+		return err
+	}
 	_, all, err := c.clusters(ctx)
 	if err != nil {
 		return err
 	}
 	plane := planeStatus{states: map[string]int{}, owned: map[string]int{}}
-	answer := statusAnswer{raw: map[string]json.RawMessage{}}
-	if some := sampleOf(all); some != nil {
-		c.all, c.VirtualCluster = false, some.VirtualCluster
-		best, err := c.status(ctx)
-		if err != nil {
-			return err
-		}
-		answer = *best
-	}
-	answer.status.Findings = slices.DeleteFunc(answer.status.Findings, func(f finding) bool { return f.Kind == aboutOwner || f.Kind == aboutAgent })
 	for _, l := range all {
 		plane.add(&l, &answer.status)
 	}
@@ -59,21 +51,6 @@ func (c *OperatorConfig) showPlane(ctx context.Context, s Streams) error {
 // aboutCluster is the kind of findings about virtual clusters in the status of the control plane.
 const aboutCluster = "virtual_cluster"
 
-// sampleOf returns an active virtual cluster, with an owner and without a fault if there is one, or nil.
-func sampleOf(all []operator.Listed) (found *operator.Listed) {
-	for i := range all {
-		l := &all[i]
-		switch {
-		case l.State != "active":
-		case l.Owner != nil && l.Fault == "":
-			return l
-		case found == nil:
-			found = l
-		}
-	}
-	return found
-}
-
 // add counts a virtual cluster, and adds its fault to a status.
 func (p *planeStatus) add(l *operator.Listed, to *clusterStatus) {
 	p.states[cmp.Or(l.State, "invalid")]++
@@ -88,7 +65,7 @@ func (p *planeStatus) add(l *operator.Listed, to *clusterStatus) {
 	}
 }
 
-// write writes the status: in words, or as the JSON of a replica's status without the parts of its virtual cluster.
+// write writes the status: in words, or as the JSON of the control plane's status with the numbers of virtual clusters.
 func (p *planeStatus) write(raw map[string]json.RawMessage, s Streams) error {
 	if s.json() {
 		shown := map[string]any{"virtual_clusters": p.states, "virtual_clusters_with_faults": p.faulty, "findings": p.Findings}
@@ -112,13 +89,9 @@ func (p *planeStatus) write(raw map[string]json.RawMessage, s Streams) error {
 	if total > 0 {
 		fmt.Fprintf(w, " (%s), %d with faults", strings.Join(counts, ", "), p.faulty)
 	}
-	if p.Replica == "" {
-		fmt.Fprint(w, "\n\nReplicas and etcd are shown once a virtual cluster is active; /readyz of each control plane has their faults\n")
-	} else {
-		fmt.Fprintf(w, "\n\nControl plane, as replica %s knows it\n", p.Replica)
-		p.printReplicas(w, "OWNS", func(_, address string) string { return fmt.Sprint(p.owned[address]) })
-		p.printStores(w)
-	}
+	fmt.Fprintf(w, "\n\nControl plane, as replica %s knows it\n", p.Replica)
+	p.printReplicas(w, "OWNS", func(_, address string) string { return fmt.Sprint(p.owned[address]) })
+	p.printStores(w)
 	p.printFindings(w)
 	return w.Flush()
 }

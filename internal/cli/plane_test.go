@@ -14,14 +14,14 @@ import (
 	"github.com/freshet-io/freshet/controlplane/operator"
 )
 
-// planeSays serves a list of virtual clusters, and a status of the virtual cluster main.
+// planeSays serves a list of virtual clusters, and a status of the control plane.
 func planeSays(t *testing.T, list []operator.Listed, status string) OperatorConfig {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/v1/clusters":
 			_ = json.NewEncoder(w).Encode(map[string]any{"clusters": list})
-		case "/v1/clusters/main/status":
+		case "/v1/status":
 			_, _ = w.Write([]byte(status))
 		default:
 			w.WriteHeader(http.StatusConflict)
@@ -41,8 +41,7 @@ func TestShowStatus_Plane(t *testing.T) {
 		{VirtualCluster: "main", State: "active", Owner: owner},
 		{VirtualCluster: "rest", State: "active", Owner: owner},
 	}
-	status := strings.Replace(healthyStatus, `"findings":[]`, `"findings":[{"kind":"owner","subject":"main","text":"no owner"},
-		{"kind":"agent","subject":"h","text":"agent away"},{"kind":"etcd","subject":"e","text":"etcd at e is full"}]`, 1)
+	status := strings.Replace(healthyStatus, `"findings":[]`, `"findings":[{"kind":"etcd","subject":"e","text":"etcd at e is full"}]`, 1)
 	c := planeSays(t, list, status)
 	var out bytes.Buffer
 	require.EqualError(t, ShowStatus(t.Context(), c, Streams{Out: &out}), "3 findings")
@@ -76,17 +75,18 @@ Findings
 	require.NotContains(t, shown, "agents")
 }
 
-// TestShowStatus_PlaneBounds: without an active virtual cluster, the numbers alone are known. Of many faults, some are named.
+// TestShowStatus_PlaneBounds: replicas and etcd are shown without an active virtual cluster. Of many faults, some are named.
 func TestShowStatus_PlaneBounds(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, ShowStatus(t.Context(), planeSays(t, nil, ""), Streams{Out: &out}))
-	require.Contains(t, out.String(), "Virtual clusters: 0\n\nReplicas and etcd are shown once a virtual cluster is active")
+	require.NoError(t, ShowStatus(t.Context(), planeSays(t, nil, healthyStatus), Streams{Out: &out}))
+	require.Contains(t, out.String(), "Virtual clusters: 0\n\nControl plane, as replica cp-0 knows it\n")
+	require.Contains(t, out.String(), "10.0.0.1:2379")
 	var list []operator.Listed
 	for i := range maxFaulty + 3 {
 		list = append(list, operator.Listed{VirtualCluster: fmt.Sprint(i), State: "suspended", Fault: fmt.Sprintf("fault %d", i)})
 	}
 	out.Reset()
-	require.EqualError(t, ShowStatus(t.Context(), planeSays(t, list, ""), Streams{Out: &out}), fmt.Sprintf("%d findings", maxFaulty+1))
+	require.EqualError(t, ShowStatus(t.Context(), planeSays(t, list, healthyStatus), Streams{Out: &out}), fmt.Sprintf("%d findings", maxFaulty+1))
 	require.Contains(t, out.String(), "  fault 19\n  3 more virtual clusters have faults: see `freshet cluster list`\n")
 }
 

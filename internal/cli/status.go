@@ -132,7 +132,7 @@ func (a *statusAnswer) findings() error {
 	return nil
 }
 
-// status asks all replicas for the status of the virtual cluster and merges their answers.
+// status asks all replicas for the status of the virtual cluster, or with all for that of the control plane, and merges their answers.
 func (c *OperatorConfig) status(ctx context.Context) (*statusAnswer, error) {
 	answers := make([]statusAnswer, len(c.ControlPlane))
 	var asked sync.WaitGroup
@@ -168,8 +168,12 @@ func (c *OperatorConfig) askStatus(ctx context.Context, replica string) (a statu
 	a.err = c.askReplica(ctx, replica, c.Timeout, http.MethodGet, "/status", &a.raw)
 	var foreign *foreignError
 	if errors.As(a.err, &foreign) {
-		var deleted json.RawMessage
-		err := c.askReplica(ctx, replica, c.Timeout, http.MethodGet, "/deleted-topics", &deleted)
+		known := "/deleted-topics"
+		if c.all {
+			known = "/clusters"
+		}
+		var list json.RawMessage
+		err := c.askReplica(ctx, replica, c.Timeout, http.MethodGet, known, &list)
 		switch {
 		case err == nil || errors.Is(err, errUnavailable):
 			a.err = errOlder
@@ -184,7 +188,7 @@ func (c *OperatorConfig) askStatus(ctx context.Context, replica string) (a statu
 	if err == nil {
 		err = json.Unmarshal(whole, &a.status)
 	}
-	if err == nil && a.status.VirtualCluster == "" {
+	if err == nil && (a.status.Replica == "" || !c.all && a.status.VirtualCluster == "") {
 		err = errors.New("no status of a virtual cluster")
 	}
 	if err != nil {
