@@ -61,8 +61,8 @@ type cluster struct {
 	snapshots *semaphore.Weighted        // of ControlPlane
 	space     *etcdSpace                 // of ControlPlane
 	began     atomic.Bool                // run was called
-	contacted atomic.Bool                // an agent has called
-	noted     atomic.Bool                // the registry knows
+	contacted atomic.Bool                // an agent has called since the last note in the registry
+	noteDue   time.Time                  // next note or look, of contacts.run alone; zero before the first note
 	stopped   atomic.Pointer[error]      // why it ended by itself, nil otherwise
 }
 

@@ -1,7 +1,6 @@
 package controlplane
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -28,8 +27,8 @@ func (c *ControlPlane) listenPublic(ctx context.Context, set *keys.Set) error {
 			g := set.Grant(key)
 			return g != nil && g.Kind == keys.Operator
 		},
-		Crowded: c.crowded,
-		SignUp:  c.cfg.SignUp, ControlPlane: cmp.Or(c.cfg.PublicAddress, c.cfg.Advertise), TrustedProxies: c.cfg.TrustedProxies, Purge: c.expiry.Wake, URL: c.cfg.PublicURL,
+		Crowded: c.crowded, EtcdCrowded: c.space.crowded,
+		SignUp: c.cfg.SignUp, ControlPlanes: c.members.Replicas, TrustedProxies: c.cfg.TrustedProxies, Purge: c.expiry.Wake, URL: c.cfg.PublicURL,
 	}
 	if c.cfg.MailServer != nil {
 		c.mails = mail.New(mail.Config{Server: c.cfg.MailServer, Log: c.cfg.Log, Registerer: c.cfg.Registry})
@@ -49,5 +48,5 @@ func (c *ControlPlane) listenPublic(ctx context.Context, set *keys.Set) error {
 }
 
 func (c *ControlPlane) registry() *registry.Registry {
-	return registry.New(registry.Config{Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, MaxHosted: c.cfg.MaxHosted, Mail: c.cfg.MailServer != nil})
+	return registry.New(registry.Config{Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, MaxHosted: c.cfg.MaxHosted})
 }

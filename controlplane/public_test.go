@@ -18,7 +18,9 @@ import (
 	"github.com/freshet-io/freshet/controlplane"
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/client"
+	"github.com/freshet-io/freshet/controlplane/operator"
 	"github.com/freshet-io/freshet/controlplane/registry"
+	"github.com/freshet-io/freshet/controlplane/registry/httpapi"
 	"github.com/freshet-io/freshet/internal/accesskey"
 	"github.com/freshet-io/freshet/internal/testservers"
 	"github.com/freshet-io/freshet/internal/tlsfiles"
@@ -132,6 +134,37 @@ func TestControlPlane_ServesTenants(t *testing.T) {
 		require.Eventually(t, func() bool { return r.listed(t)[clusterID].State == "deleted" }, time.Minute, 10*time.Millisecond)
 		require.NoError(t, r.Ready())
 	}
+	second.stop(t)
+	first.stop(t)
+}
+
+// TestControlPlane_SignUpNamesAllReplicas: the answer to a sign-up has the public addresses of both replicas, first that of the one that answers.
+func TestControlPlane_SignUpNamesAllReplicas(t *testing.T) {
+	files := testservers.NewTLSFiles(t)
+	served, err := tlsfiles.Files{Cert: files.Cert, Key: files.Key}.Server(zap.NewNop())
+	require.NoError(t, err)
+	etcd, bucket := startEtcd(t), mem.New()
+	start := func(id string) *running {
+		return startAs(t, etcd, bucket, id, func(c *controlplane.Config) {
+			c.VirtualClusters, c.PublicListen, c.PublicTLS, c.SignUp, c.PublicAddress = nil, "127.0.0.1:0", served, httpapi.SignUpOpen, id+".example.com:443"
+			c.Version = "v1"
+		})
+	}
+	first := start("r1")
+	await(t, func() bool { return first.Ready() == nil })
+	second := start("r2")
+	var plane operator.Plane
+	await(t, func() bool {
+		require.NoError(t, json.Unmarshal([]byte(second.get(t, "/v1/status")), &plane))
+		return len(plane.Replicas) == 2 && len(plane.Etcd) == 1 && plane.Etcd[0].Fault == "" && plane.Replicas[0].Version != ""
+	})
+	require.Equal(t, []string{"r2", "r1", "r2"}, []string{plane.Replica, plane.Replicas[0].Replica, plane.Replicas[1].Replica}, "without any virtual cluster")
+	require.Empty(t, plane.Findings)
+	require.Empty(t, second.Warnings())
+	body := map[string]string{"email": "ada@example.com", "password": "correct horse", "team": "data", "cluster": "main"}
+	made := newTenant(t, files, second, "").call(t, http.MethodPost, "/v1/signup", body, http.StatusCreated)
+	require.Equal(t, "r2.example.com:443,r1.example.com:443", made["control_plane"])
+	require.Contains(t, made["agent_command"], "--control-plane r2.example.com:443,r1.example.com:443 ")
 	second.stop(t)
 	first.stop(t)
 }

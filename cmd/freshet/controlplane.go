@@ -111,7 +111,7 @@ func newControlPlane(p program.Program) *cobra.Command {
 	f.StringVar(&s.publicTLS.Cert, "public-tls-cert", "", "PEM file or text of the certificate of --public-listen")
 	f.StringVar(&s.publicTLS.Key, "public-tls-key", "", "PEM file or text of the key of --public-tls-cert")
 	f.Var(config.Choice((*string)(&s.SignUp), httpapi.SignUpModes()...), "signup", "who creates accounts at --public-listen: with closed, operators alone; with invite-only, also invitations into a team; with open, anyone gets an account with a team, a virtual cluster and an agent key")
-	f.IntVar(&s.MaxHosted, "max-hosted-clusters", registry.DefaultMaxHosted, "number of virtual clusters of all teams up to which --public-listen creates further ones; teams of a sign-up whose e-mail address is not verified leave a tenth to the others; the same on all replicas")
+	f.IntVar(&s.MaxHosted, "max-hosted-clusters", registry.DefaultMaxHosted, "number of virtual clusters of all teams up to which --public-listen creates further ones; teams of a sign-up that no operator has approved leave a tenth to the others; the same on all replicas")
 	f.StringVar(&s.PublicURL, "public-url", "", "https:// address at which tenants reach --public-listen, in mails")
 	f.StringVar(&s.smtpURL, "smtp-url", "", "mail server for sign-ups and forgotten passwords: smtps://user:password@host:465, or smtp://user:password@host:587 for STARTTLS; sign-ups are then confirmed by mail. Better given in the environment")
 	f.StringVar(&s.mailFrom, "mail-from", "", "sender of mails, such as \"Freshet <freshet@example.com>\"")

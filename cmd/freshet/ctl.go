@@ -156,7 +156,7 @@ func newCtlPassword(p program.Program) *cobra.Command {
 
 func newCtlTeam(p program.Program) *cobra.Command {
 	var email string
-	return program.Parent("team", "Create, show, rename and leave a team",
+	return program.Parent("team", "Create, approve, show, rename and leave a team",
 		ctlCommand{
 			use: "create NAME", short: "Create a team and its owner, with an operator key", args: 1, takes: "the name of one team", operator: true,
 			example: "  freshet ctl team create orders --email ada@example.com",
@@ -166,6 +166,10 @@ func newCtlTeam(p program.Program) *cobra.Command {
 			run: func(ctx context.Context, c ctl.Config, args []string, s cli.Streams) error {
 				return ctl.CreateTeam(ctx, c, args[0], email, s)
 			},
+		}.command(p),
+		ctlCommand{
+			use: "approve TEAM", short: "Lift the bounds of the team of a sign-up, with an operator key", args: 1, takes: "the id of one team", operator: true,
+			run: withArgument(ctl.ApproveTeam),
 		}.command(p),
 		ctlCommand{use: "get", short: "Show the team", takes: "no arguments", run: withoutArgument(ctl.GetTeam)}.command(p),
 		ctlCommand{use: "rename NAME", short: "Change the name of the team", args: 1, takes: "one name", run: withArgument(ctl.RenameTeam)}.command(p),
@@ -276,7 +280,7 @@ func newCtlToken(p program.Program) *cobra.Command {
 }
 
 func newCtlAudit(p program.Program) *cobra.Command {
-	return ctlCommand{use: "audit", short: "List the newest 1,000 changes of the team, the newest first", takes: "no arguments", run: withoutArgument(ctl.ListAudit)}.command(p)
+	return ctlCommand{use: "audit", short: "List the newest changes of the team, up to 1,000", takes: "no arguments", run: withoutArgument(ctl.ListAudit)}.command(p)
 }
 
 // bindRole returns the function that adds the flag for a role.

@@ -121,7 +121,7 @@ func TestCtl(t *testing.T) {
 	require.Regexp(t, `^cluster main with id \S{22} is active$`, out)
 	clusterID := strings.Fields(out)[4]
 	out, _ = h.ctl(t, program.ExitOK, "cluster", "list-all", "--operator-key", operatorKey)
-	require.Regexp(t, `^CLUSTER ID +TEAM +NAME +STATE +CREATED +TEAM ID\n`+clusterID+` +orders +main +active +20\S+ +\S{22}$`, out)
+	require.Regexp(t, `^CLUSTER ID +TEAM +NAME +STATE +CREATED +TEAM ID +APPROVED\n`+clusterID+` +orders +main +active +20\S+ +\S{22} +yes$`, out)
 	key, errs := h.ctl(t, program.ExitOK, "key", "create", "main", "agents")
 	_, err = accesskey.ClusterOf(accesskey.AgentPrefix, key)
 	require.NoError(t, err)

@@ -57,18 +57,27 @@ func (e *Entry) check() error {
 
 func entryNumber(n uint64) string { return fmt.Sprintf("%0*x", entryDigits, n) }
 
-// audit counts an entry in the team, and returns the operations that store it and delete the one that is now too old.
+// auditRoom returns the number of audit entries that the team keeps.
+func (t *Team) auditRoom() uint64 {
+	if !t.Approved() {
+		return MaxUnapprovedAuditEntries
+	}
+	return MaxAuditEntries
+}
+
+// audit counts an entry in the team, and returns the operations that store it and delete those that are now too old.
 func (r *Registry) audit(t *Team, by Actor, c change) ([]clientv3.Op, error) {
 	t.Audited++
 	ops, err := r.puts(&Entry{Team: t.ID, Number: entryNumber(t.Audited), Actor: by.Name, Address: by.Address, Action: c.action, Subject: c.subject, Time: r.now()})
-	if t.Audited > MaxAuditEntries {
-		ops = append(ops, clientv3.OpDelete(r.key(auditKind, t.ID, entryNumber(t.Audited-MaxAuditEntries))))
+	if room := t.auditRoom(); t.Audited > room {
+		oldest := r.key(auditKind, t.ID, entryNumber(t.Audited-room+1))
+		ops = append(ops, clientv3.OpDelete(r.key(auditKind, t.ID)+"/", clientv3.WithRange(oldest)))
 	}
 	return ops, err
 }
 
 // Audit returns a page of a team's entries, the newest first. A page begins below the number before, and 0 begins at the newest. next is the value of before
-// for the next page, 0 after the last. Errors: those of Team.
+// for the next page, 0 after the last. Of a team that was approved, pages can be empty: entries from before the approval were deleted earlier. Errors: those of Team.
 func (r *Registry) Audit(ctx context.Context, teamID string, before uint64) (page List[Entry], next uint64, err error) {
 	t, err := r.Team(ctx, teamID)
 	if err != nil {
@@ -78,8 +87,8 @@ func (r *Registry) Audit(ctx context.Context, teamID string, before uint64) (pag
 		before = t.Audited + 1
 	}
 	oldest := uint64(1)
-	if t.Audited > MaxAuditEntries {
-		oldest = t.Audited - MaxAuditEntries + 1
+	if room := t.auditRoom(); t.Audited > room {
+		oldest = t.Audited - room + 1
 	}
 	if before <= oldest {
 		return page, 0, nil

@@ -24,7 +24,7 @@ type Cluster struct {
 	Deleted time.Time       `json:"deleted,omitzero"` // set by UpdateCluster in state Deleted
 	// Restored is the time at which UpdateCluster last ended state Deleted.
 	Restored time.Time `json:"restored,omitzero"`
-	// Contacted is the time at which an agent had called for the first time. ClusterContacted sets it.
+	// Contacted is the time of the last contact of an agent, up to ContactEvery late. ClusterContacted sets it.
 	Contacted time.Time `json:"contacted,omitzero"`
 	// Expires is the time from which a demo is deleted, zero for other clusters.
 	Expires time.Time `json:"expires,omitzero"`
@@ -73,7 +73,7 @@ func (r *Registry) nameKey(c *Cluster) string { return r.key(clusterNameKind, c.
 
 // CreateCluster stores an active cluster of a team. Errors: those of Team, ErrDeleting, ErrInvalid, ErrTaken, BoundError, PausedError, ErrConflict.
 func (r *Registry) CreateCluster(ctx context.Context, by Actor, teamID, clusterID, name string) error {
-	return r.inTeam(ctx, by, teamID, func(*Team) (change, error) {
+	return r.inTeam(ctx, by, teamID, func(t *Team) (change, error) {
 		c := &Cluster{ID: clusterID, Team: teamID, Name: name, State: directory.Active, Created: r.now()}
 		ops, err := r.puts(c)
 		if err != nil {
@@ -84,7 +84,7 @@ func (r *Registry) CreateCluster(ctx context.Context, by Actor, teamID, clusterI
 				return change{}, err
 			}
 		}
-		if err := r.clusterRoom(ctx, teamID); err != nil {
+		if err := r.clusterRoom(ctx, t); err != nil {
 			return change{}, err
 		}
 		cmps, counted, err := r.planAttempts(ctx, []Attempt{{Kind: NewClusters}}, attempt)
@@ -96,34 +96,27 @@ func (r *Registry) CreateCluster(ctx context.Context, by Actor, teamID, clusterI
 }
 
 // clusterRoom returns a BoundError if a team, or all teams together, have as many clusters as they may.
-func (r *Registry) clusterRoom(ctx context.Context, teamID string) error {
-	unverified, err := r.Unverified(ctx, teamID)
-	if err != nil {
-		return err
-	}
+func (r *Registry) clusterRoom(ctx context.Context, t *Team) error {
 	of := BoundError{Bound: "clusters of a team", Limit: MaxClusters}
-	if unverified {
-		of = BoundError{Bound: "clusters of a team without a verified owner", Limit: MaxUnverifiedClusters}
-		if r.cfg.Mail {
-			of.Limit = 1
-		}
+	if !t.Approved() {
+		of = BoundError{Bound: "clusters of a team that no operator has approved", Limit: MaxUnapprovedClusters}
 	}
-	have, err := r.count(ctx, clusterNameKind, teamID)
+	have, err := r.count(ctx, clusterNameKind, t.ID)
 	if err == nil && have >= of.Limit {
 		err = &of
 	}
 	if err != nil {
 		return err
 	}
-	return r.hostedRoom(ctx, unverified)
+	return r.hostedRoom(ctx, t)
 }
 
-// hostedRoom returns a BoundError if all teams together have Config.MaxHosted clusters. Unverified teams leave a tenth to the others, so that strangers
-// cannot take all.
-func (r *Registry) hostedRoom(ctx context.Context, unverified bool) error {
+// hostedRoom returns a BoundError if all teams together have Config.MaxHosted clusters. Teams that are not approved leave a tenth to the others, so
+// that strangers cannot take all.
+func (r *Registry) hostedRoom(ctx context.Context, t *Team) error {
 	of := BoundError{Bound: "clusters of all teams", Limit: r.cfg.MaxHosted}
-	if unverified {
-		of = BoundError{Bound: "clusters of all teams, for a team without a verified owner,", Limit: r.cfg.MaxHosted - r.cfg.MaxHosted/10}
+	if !t.Approved() {
+		of = BoundError{Bound: "clusters of all teams, for a team that no operator has approved,", Limit: r.cfg.MaxHosted - r.cfg.MaxHosted/10}
 	}
 	have, err := r.count(ctx, clusterKind)
 	if err == nil && have >= of.Limit {
@@ -132,12 +125,12 @@ func (r *Registry) hostedRoom(ctx context.Context, unverified bool) error {
 	return err
 }
 
-// ClusterContacted notes that an agent has called, the first time for each cluster. A cluster that does not exist is no error. Errors: ErrMalformed,
-// ErrNewer, ErrConflict, etcd's.
+// ClusterContacted notes the contact of an agent, unless the record has one of the last ContactEvery. A cluster that does not exist is no error. Errors:
+// ErrMalformed, ErrNewer, ErrConflict, etcd's.
 func (r *Registry) ClusterContacted(ctx context.Context, clusterID string) error {
 	return retry(func() (bool, error) {
 		c, err := r.Cluster(ctx, clusterID)
-		if err != nil || !c.Contacted.IsZero() {
+		if err != nil || r.now().Sub(c.Contacted) < ContactEvery {
 			return true, ignoreNotFound(err)
 		}
 		c.Contacted = r.now()

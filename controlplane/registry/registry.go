@@ -26,8 +26,8 @@ import (
 const (
 	// MaxClusters bounds the clusters of a team. Deleted clusters count until RemoveCluster.
 	MaxClusters = 20
-	// MaxUnverifiedClusters bounds the clusters of a team of a sign-up whose owners are all unverified, if no mail can verify them. Otherwise the bound is 1.
-	MaxUnverifiedClusters = 2
+	// MaxUnapprovedClusters bounds the clusters of a team that is not approved.
+	MaxUnapprovedClusters = 2
 	// DefaultMaxHosted is the default of Config.MaxHosted.
 	DefaultMaxHosted = 1000
 	// MaxMembers bounds the members and invitations of a team.
@@ -47,6 +47,10 @@ const (
 	MaxAddresses = 10
 	// MaxAuditEntries bounds the audit entries of a team. The oldest one is deleted first.
 	MaxAuditEntries = 1000
+	// MaxUnapprovedAuditEntries is MaxAuditEntries of a team that is not approved.
+	MaxUnapprovedAuditEntries = 100
+	// ContactEvery is the minimum time between two writes of Cluster.Contacted.
+	ContactEvery = 24 * time.Hour
 	// UndeleteTime is the time for which a deleted cluster keeps everything, so that it can be brought back.
 	UndeleteTime = 24 * time.Hour
 	// DemoLife is the time from the sign-up of a demo to the deletion of its cluster.
@@ -107,8 +111,6 @@ type Config struct {
 	// MaxHosted is the number of clusters of all teams up to which further ones are created. Requests at once can exceed it by their number. Default
 	// DefaultMaxHosted.
 	MaxHosted int
-	// Mail reports whether mails can verify e-mail addresses.
-	Mail bool
 }
 
 // Registry reads and changes the records. It is safe for concurrent use.

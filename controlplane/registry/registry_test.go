@@ -174,7 +174,7 @@ func examples() []record {
 			Passed: tries{2, start}, Created: start, Teams: []string{two}, Sessions: []OpenSession{{SHA256: sum, Expires: later}},
 		},
 		&Session{Head: h, SHA256: sum, Account: one, Created: start, Expires: later},
-		&Team{Head: h, ID: two, Name: "Data", Created: start, SignedUp: true, Deleting: true, Audited: 7},
+		&Team{Head: h, ID: two, Name: "Data", Created: start, SignedUp: true, ApprovedAt: later, Deleting: true, Audited: 7},
 		&Member{Head: h, Team: two, Account: one, Role: Admin, Created: start},
 		&Invitation{Head: h, Team: two, SHA256: sum, Email: "bob@example.com", Role: ReadOnly, Created: start, Expires: later},
 		&Cluster{Head: h, ID: one, Team: two, Name: "orders", State: directory.Deleted, Created: start, Deleted: later, Restored: start, Contacted: later, Expires: later, Purged: later},

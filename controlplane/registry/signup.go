@@ -34,11 +34,11 @@ func (r *Registry) SignUp(ctx context.Context, n NewSignUp) (*Account, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(r.accountRoom(ctx), r.hostedRoom(ctx, n.Pending == nil)); err != nil {
-		return nil, err
-	}
 	now := r.now()
 	t := &Team{ID: newID(), Name: n.Team, Created: now, SignedUp: true}
+	if err := errors.Join(r.accountRoom(ctx), r.hostedRoom(ctx, t)); err != nil {
+		return nil, err
+	}
 	a := &Account{ID: newID(), Email: email, Name: n.Name, PasswordHash: n.PasswordHash, Created: now, Teams: []string{t.ID}}
 	if n.Address != "" {
 		a.Addresses = []Familiar{{Address: n.Address}}

@@ -20,6 +20,8 @@ type Team struct {
 	Created time.Time `json:"created"`
 	// SignedUp reports whether SignUp made the team, rather than an operator.
 	SignedUp bool `json:"signed_up,omitempty"`
+	// ApprovedAt is the time at which an operator approved a team of a sign-up. ApproveTeam sets it.
+	ApprovedAt time.Time `json:"approved,omitzero"`
 	// Deleting reports whether DeleteTeam has begun. The team does not change any more.
 	Deleting bool `json:"deleting,omitempty"`
 	// Audited is the number of audit entries so far, including deleted ones.
@@ -33,6 +35,10 @@ func (t *Team) place() []*string { return []*string{&t.ID} }
 func (t *Team) check() error {
 	return errors.Join(text("name", t.Name, MaxNameBytes), created(t.Created))
 }
+
+// Approved reports whether an operator made or approved the team. Other teams have lower bounds, and their clusters and accounts expire. A verified
+// e-mail address lifts no bound, because a stranger with a mail domain has any number of addresses.
+func (t *Team) Approved() bool { return !t.SignedUp || !t.ApprovedAt.IsZero() }
 
 // change is a change within a team.
 type change struct {
@@ -105,6 +111,17 @@ func (r *Registry) RenameTeam(ctx context.Context, by Actor, teamID, name string
 	return r.inTeam(ctx, by, teamID, func(t *Team) (change, error) {
 		t.Name = name
 		return change{action: "team.rename", subject: teamID}, nil
+	})
+}
+
+// ApproveTeam approves a team of a sign-up. A repeated call changes nothing. Errors: those of Team, ErrDeleting, ErrConflict.
+func (r *Registry) ApproveTeam(ctx context.Context, by Actor, teamID string) error {
+	if t, err := r.Team(ctx, teamID); err != nil || t.Approved() {
+		return err
+	}
+	return r.inTeam(ctx, by, teamID, func(t *Team) (change, error) {
+		t.ApprovedAt = r.now()
+		return change{action: "team.approve", subject: teamID}, nil
 	})
 }
 

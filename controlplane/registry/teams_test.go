@@ -71,7 +71,7 @@ func (f *fixture) auditMatches(t *testing.T, teamID string) []*Entry {
 	for i, e := range all {
 		require.Equal(t, entryNumber(team.Audited-uint64(i)), e.Number)
 	}
-	require.Len(t, all, int(min(team.Audited, MaxAuditEntries)))
+	require.Len(t, all, int(min(team.Audited, team.auditRoom())))
 	require.Len(t, f.keys(t, "/audit/"+teamID), len(all))
 	return all
 }
@@ -101,6 +101,33 @@ func TestAudit(t *testing.T) {
 	require.ErrorIs(t, f.RenameTeam(ctx, by, team.ID, ""), ErrInvalid)
 	require.ErrorIs(t, f.RemoveMember(ctx, by, team.ID, a.ID), ErrLastOwner)
 	require.Len(t, f.auditMatches(t, team.ID), MaxAuditEntries)
+}
+
+// TestAudit_Unapproved: a team that is not approved keeps MaxUnapprovedAuditEntries entries, also if it had more. After the approval it keeps more.
+func TestAudit_Unapproved(t *testing.T) {
+	f := open(t)
+	ctx := t.Context()
+	_, team := f.signedUp(t, "ada")
+	_, err := f.dir.Client.Put(ctx, f.key(auditKind, team, entryNumber(0)), "left by an earlier release")
+	require.NoError(t, err)
+	rename := func() { require.NoError(t, f.RenameTeam(ctx, by, team, "n")) }
+	for range MaxUnapprovedAuditEntries + 5 {
+		rename()
+	}
+	require.Len(t, f.auditMatches(t, team), MaxUnapprovedAuditEntries)
+	require.NoError(t, f.ApproveTeam(ctx, by, team))
+	rename()
+	require.Len(t, f.keys(t, "/audit/"+team), MaxUnapprovedAuditEntries+2)
+	var listed int
+	for before := uint64(0); ; {
+		page, next, err := f.Audit(ctx, team, before)
+		require.NoError(t, err)
+		listed += len(page.Records)
+		if before = next; next == 0 {
+			break
+		}
+	}
+	require.Equal(t, MaxUnapprovedAuditEntries+2, listed)
 }
 
 // TestMembers_LastOwner: if two owners leave or step down at once, one of them stays an owner.

@@ -16,37 +16,13 @@ func (a *Account) idle(since time.Time) bool {
 	return !open && a.Created.Before(since) && a.Passed.Last.Add(AccountLoginsWindow).Before(since)
 }
 
-// Unverified reports whether a team was made by a sign-up, and all its owners are unverified. Owners that cannot be read count as unverified. Errors: those
-// of Team and Account.
-func (r *Registry) Unverified(ctx context.Context, teamID string) (bool, error) {
-	if t, err := r.Team(ctx, teamID); err != nil || !t.SignedUp {
-		return false, err
-	}
-	members, err := r.Members(ctx, teamID)
-	if err != nil {
-		return false, err
-	}
-	for _, m := range members.Records {
-		if m.Role != Owner {
-			continue
-		}
-		switch a, err := r.Account(ctx, m.Account); {
-		case errors.Is(err, ErrNotFound), unreadable(err):
-		case err != nil:
-			return false, err
-		case !a.Unverified():
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
-// DeleteAbandoned deletes an account that is unverified and idle since a time, and its teams. It changes nothing if one of the teams was made by an
-// operator, or has a cluster, an API token that was used since then, or a member that is verified or not idle. So accounts that are members of each other's teams do not keep each other.
+// DeleteAbandoned deletes an account that has a password and is idle since a time, and its teams. It changes nothing if one of the teams is approved, or
+// has a cluster, an API token that was used since then, or a member that has no password or is not idle. So accounts that are members of each other's
+// teams do not keep each other.
 // deleted reports whether the account is gone. If DeleteAbandoned ends early, call it again, and DeleteTeam for teams that are Deleting. Errors: those of
 // DeleteTeam and DeleteAccount.
 func (r *Registry) DeleteAbandoned(ctx context.Context, by Actor, a *Account, since time.Time) (deleted bool, err error) {
-	left := func(a *Account) bool { return a.Unverified() && a.idle(since) }
+	left := func(a *Account) bool { return a.PasswordHash != "" && a.idle(since) }
 	if !left(a) {
 		return false, nil
 	}
@@ -67,10 +43,10 @@ func (r *Registry) DeleteAbandoned(ctx context.Context, by Actor, a *Account, si
 	return deleted && err == nil, err
 }
 
-// abandoned reports whether a team of a sign-up has no clusters, no API token in use, and only members that left.
+// abandoned reports whether a team is not approved, and has no clusters, no API token in use, and only members that left.
 func (r *Registry) abandoned(ctx context.Context, teamID string, left func(*Account) bool, since time.Time) (bool, error) {
 	t, err := r.Team(ctx, teamID)
-	if err != nil || !t.SignedUp {
+	if err != nil || t.Approved() {
 		return errors.Is(err, ErrNotFound), ignoreNotFound(err)
 	}
 	clusters, err := r.count(ctx, clusterNameKind, teamID)

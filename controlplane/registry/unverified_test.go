@@ -24,22 +24,29 @@ func (f *fixture) verify(t *testing.T, a *Account) {
 	require.NoError(t, f.UpdateAccount(t.Context(), a.ID, func(a *Account) error { a.Verified = start; return nil }))
 }
 
-// TestCreateCluster_Unverified: a team whose owners are all unverified has MaxUnverifiedClusters clusters until one of them is verified.
-func TestCreateCluster_Unverified(t *testing.T) {
+// TestCreateCluster_Unapproved: the team of a sign-up has MaxUnapprovedClusters clusters until it is approved, whether or not its owner is verified.
+func TestCreateCluster_Unapproved(t *testing.T) {
 	f := open(t)
 	ctx := t.Context()
 	a, team := f.signedUp(t, "ada")
 	member := f.account(t, "operators") // is no owner
 	require.NoError(t, f.AddMember(ctx, by, team, member.ID, Admin))
-	require.Equal(t, MaxUnverifiedClusters-1, f.race(t, 8, bound("clusters of a team without a verified owner"), func(r *Registry, i int) error {
+	require.Equal(t, MaxUnapprovedClusters-1, f.race(t, 8, bound("clusters of a team that no operator has approved"), func(r *Registry, i int) error {
 		return r.CreateCluster(ctx, by, team, id.NewCluster(), fmt.Sprint("vc-", i))
 	}))
 	f.verify(t, a)
+	require.True(t, bound("clusters of a team that no operator has approved")(f.CreateCluster(ctx, by, team, id.NewCluster(), "further")))
+	for range 2 {
+		require.NoError(t, f.ApproveTeam(ctx, by, team))
+	}
 	require.NoError(t, f.CreateCluster(ctx, by, team, id.NewCluster(), "further"))
+	page, _, err := f.Audit(ctx, team, 0)
+	require.NoError(t, err)
+	require.Equal(t, []string{"cluster.create", "team.approve", "cluster.create"}, []string{page.Records[0].Action, page.Records[1].Action, page.Records[2].Action})
 }
 
-// TestUnverified_TeamOfAnOperator: a team that an operator made stays one after its only owner has signed up by an invitation.
-func TestUnverified_TeamOfAnOperator(t *testing.T) {
+// TestApproved_TeamOfAnOperator: a team that an operator made stays approved after its only owner has signed up by an invitation.
+func TestApproved_TeamOfAnOperator(t *testing.T) {
 	f := open(t)
 	ctx := t.Context()
 	team, first := f.team(t, "operators")
@@ -48,14 +55,16 @@ func TestUnverified_TeamOfAnOperator(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, f.DeleteAccount(ctx, by, first.ID))
 	require.True(t, a.Unverified())
-	unverified, err := f.Unverified(ctx, team.ID)
+	team, err = f.Team(ctx, team.ID)
 	require.NoError(t, err)
-	require.False(t, unverified)
+	require.True(t, team.Approved())
+	require.NoError(t, f.ApproveTeam(ctx, by, team.ID))
+	require.Len(t, f.auditMatches(t, team.ID), int(team.Audited), "no further entry")
 	f.pass(365 * 24 * time.Hour)
 	require.False(t, f.deleteAbandoned(t, a, time.Hour))
 }
 
-// TestCreateCluster_Hosted: all teams together have MaxHosted clusters, and unverified ones nine tenths of them.
+// TestCreateCluster_Hosted: all teams together have MaxHosted clusters, and those that are not approved nine tenths of them.
 func TestCreateCluster_Hosted(t *testing.T) {
 	f := open(t)
 	ctx := t.Context()
@@ -70,7 +79,7 @@ func TestCreateCluster_Hosted(t *testing.T) {
 	}
 	_, err := f.SignUp(ctx, newSignUp("bob@example.com"))
 	require.NoError(t, err, "the ninth cluster")
-	strangersBound := bound("clusters of all teams, for a team without a verified owner,")
+	strangersBound := bound("clusters of all teams, for a team that no operator has approved,")
 	require.True(t, strangersBound(create(strangers, 0)))
 	_, err = f.SignUp(ctx, newSignUp("eve@example.com"))
 	require.True(t, strangersBound(err), "%v", err)
@@ -108,7 +117,7 @@ func TestCreateCluster_Rate(t *testing.T) {
 	require.NoError(t, create(two, MaxClusters))
 }
 
-// TestClusterContacted: the first contact is written, and no later one.
+// TestClusterContacted: a contact is written once in ContactEvery.
 func TestClusterContacted(t *testing.T) {
 	f := open(t)
 	ctx := t.Context()
@@ -120,11 +129,13 @@ func TestClusterContacted(t *testing.T) {
 	first, err := f.Cluster(ctx, clusterID)
 	require.NoError(t, err)
 	require.Equal(t, start, first.Contacted)
-	f.pass(time.Hour)
+	f.pass(ContactEvery - time.Millisecond)
 	require.NoError(t, f.ClusterContacted(ctx, clusterID))
 	again, err := f.Cluster(ctx, clusterID)
 	require.NoError(t, err)
 	require.Equal(t, first, again)
+	f.pass(time.Millisecond)
+	require.NoError(t, f.ClusterContacted(ctx, clusterID))
 	require.NoError(t, f.UpdateCluster(ctx, by, clusterID, func(c *Cluster) error {
 		c.Contacted, c.Restored = time.Time{}, time.Time{}
 		c.State = directory.Deleted
@@ -133,7 +144,7 @@ func TestClusterContacted(t *testing.T) {
 	require.NoError(t, f.UpdateCluster(ctx, by, clusterID, func(c *Cluster) error { c.State = directory.Active; return nil }))
 	restored, err := f.Cluster(ctx, clusterID)
 	require.NoError(t, err)
-	require.Equal(t, []time.Time{start, start.Add(time.Hour)}, []time.Time{restored.Contacted, restored.Restored})
+	require.Equal(t, []time.Time{start.Add(ContactEvery), start.Add(ContactEvery)}, []time.Time{restored.Contacted, restored.Restored})
 }
 
 // TestDeleteAbandoned: each reason for which an account stays, and the deletion of the others with all their records, also if it stops before any
@@ -145,17 +156,14 @@ func TestDeleteAbandoned(t *testing.T) {
 			_, err := f.StartSession(t.Context(), a.ID, hash("s"), "192.0.2.1", time.UnixMilli(f.clock.Load()).Add(time.Hour))
 			return err
 		},
-		"verified": func(f *fixture, a *Account, _ string) error {
-			f.verify(t, a)
-			return nil
-		},
+		"an approved team": func(f *fixture, _ *Account, team string) error { return f.ApproveTeam(t.Context(), by, team) },
 		"a cluster": func(f *fixture, _ *Account, team string) error {
 			return f.CreateCluster(t.Context(), by, team, id.NewCluster(), "further")
 		},
 		"an API token": func(f *fixture, a *Account, team string) error {
 			return f.CreateToken(t.Context(), by, NewToken{Team: team, Account: a.ID, Role: Owner, Name: "ci"}, hash("t"))
 		},
-		"a member that is verified": func(f *fixture, _ *Account, team string) error {
+		"a member without a password": func(f *fixture, _ *Account, team string) error {
 			return f.AddMember(t.Context(), by, team, f.account(t, "operators").ID, ReadOnly)
 		},
 	} {
@@ -176,6 +184,7 @@ func TestDeleteAbandoned(t *testing.T) {
 		bob, other := f.withoutCluster(t, "bob")
 		require.NoError(t, f.AddMember(t.Context(), by, team, bob.ID, Owner))
 		require.NoError(t, f.AddMember(t.Context(), by, other, a.ID, Owner))
+		f.verify(t, bob)
 		f.pass(life)
 		require.False(t, f.deleteAbandoned(t, a, life), "not before the end of its life")
 		f.pass(time.Millisecond)

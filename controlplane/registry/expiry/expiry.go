@@ -1,7 +1,7 @@
 // Package expiry deletes clusters that have expired, purges deleted clusters, and removes accounts without a login.
 //
-// A demo expires at its time, and a cluster that no agent ever called after ClusterLife. The latter and the accounts are only those of an open sign-up: clusters of
-// teams whose owners are all unverified, and unverified accounts (registry.Account.Unverified). A cluster of another kind never expires, and neither does its team.
+// A demo expires at its time. A cluster of a team that is not approved (registry.Team.Approved) expires ClusterLife after its creation if no agent ever called, and
+// otherwise ContactLife after the last contact of an agent. An account expires if it has a password and all its teams are not approved. Nothing else expires.
 //
 // A deleted cluster of any team is purged registry.UndeleteTime later, or at once if its user says so: its snapshots, and then everything that etcd has of it.
 //
@@ -29,6 +29,8 @@ import (
 const (
 	// ClusterLife is the time from the creation of a cluster to its deletion if no agent calls.
 	ClusterLife = 7 * 24 * time.Hour
+	// ContactLife is the time from the last contact of an agent to the deletion of the cluster.
+	ContactLife = 30 * 24 * time.Hour
 	// AccountLife is the time from the last login to the removal of an account.
 	AccountLife = 30 * 24 * time.Hour
 
@@ -243,7 +245,10 @@ func (s *Sweeper) team(ctx context.Context, t *registry.Team) (step, error) {
 // cluster deletes a cluster that has expired, and purges one that is deleted.
 func (s *Sweeper) cluster(ctx context.Context, c *registry.Cluster) (step, error) {
 	now := s.cfg.Now()
-	since := c.Created
+	since, life := c.Created, ClusterLife
+	if !c.Contacted.IsZero() {
+		since, life = c.Contacted, ContactLife
+	}
 	if c.Restored.After(since) {
 		since = c.Restored
 	}
@@ -252,10 +257,10 @@ func (s *Sweeper) cluster(ctx context.Context, c *registry.Cluster) (step, error
 		return s.deleted(ctx, c)
 	case c.Expired(now):
 		return s.delete(ctx, c, "demo has expired")
-	case !c.Contacted.IsZero() || now.Sub(since) < ClusterLife:
+	case now.Sub(since) < life:
 		return "", nil
 	}
-	if unverified, err := s.cfg.Registry.Unverified(ctx, c.Team); err != nil || !unverified {
+	if t, err := s.cfg.Registry.Team(ctx, c.Team); err != nil || t.Approved() {
 		return "", err
 	}
 	return s.delete(ctx, c, "virtual cluster has expired without a call of an agent")

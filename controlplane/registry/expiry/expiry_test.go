@@ -201,8 +201,8 @@ func TestSweep_ClusterStays(t *testing.T) {
 	ctx := t.Context()
 	_, called := f.signUp(t, "called")
 	require.NoError(t, f.reg.ClusterContacted(ctx, called))
-	verified, ofVerified := f.signUp(t, "verified")
-	require.NoError(t, f.reg.UpdateAccount(ctx, verified.ID, func(a *registry.Account) error { a.Verified = start; return nil }))
+	approved, ofApproved := f.signUp(t, "approved")
+	require.NoError(t, f.reg.ApproveTeam(ctx, by, approved.Teams[0]))
 	operators, err := f.reg.CreateAccount(ctx, registry.NewAccount{Email: "operators@example.com", Name: "operators"})
 	require.NoError(t, err)
 	team, err := f.reg.CreateTeam(ctx, by, "operators", operators.ID)
@@ -212,16 +212,43 @@ func TestSweep_ClusterStays(t *testing.T) {
 	f.writeSpec(t, ofOperators)
 	byHand := id.NewCluster()
 	f.writeSpec(t, byHand)
+	f.clock = f.clock.Add(ContactLife - time.Millisecond)
+	f.sweep(t)
+	f.requireStates(t, called, directory.Active, directory.Active)
+	require.NoError(t, f.reg.ClusterContacted(ctx, called))
+	f.set(t, called, directory.Suspended)
+	f.clock = f.clock.Add(ContactLife - time.Millisecond)
+	f.sweep(t)
+	f.requireStates(t, called, directory.Suspended, directory.Suspended)
 	f.clock = f.clock.Add(10 * AccountLife)
 	f.sweep(t)
-	for _, clusterID := range []string{called, ofVerified, ofOperators} {
+	for _, clusterID := range []string{ofApproved, ofOperators} {
 		f.requireStates(t, clusterID, directory.Active, directory.Active)
 	}
 	f.requireStates(t, byHand, "", directory.Active)
-	f.set(t, called, directory.Suspended)
-	f.clock = f.clock.Add(10 * AccountLife)
+}
+
+// TestSweep_LastContact: a cluster of a verified account is deleted ContactLife after the last contact of an agent. If it is brought back, that time begins
+// again.
+func TestSweep_LastContact(t *testing.T) {
+	f := open(t)
+	ctx := t.Context()
+	a, clusterID := f.signUp(t, "ada")
+	require.NoError(t, f.reg.UpdateAccount(ctx, a.ID, func(a *registry.Account) error { a.Verified = start; return nil }))
+	require.NoError(t, f.reg.ClusterContacted(ctx, clusterID))
+	f.clock = f.clock.Add(ContactLife - time.Millisecond)
 	f.sweep(t)
-	f.requireStates(t, called, directory.Suspended, directory.Suspended)
+	f.requireStates(t, clusterID, directory.Active, directory.Active)
+	f.clock = f.clock.Add(time.Millisecond)
+	f.sweep(t)
+	f.requireStates(t, clusterID, directory.Deleted, directory.Deleted)
+	f.set(t, clusterID, directory.Active)
+	f.clock = f.clock.Add(ContactLife - time.Millisecond)
+	f.sweep(t)
+	f.requireStates(t, clusterID, directory.Active, directory.Active)
+	f.clock = f.clock.Add(time.Millisecond)
+	f.sweep(t)
+	f.requireStates(t, clusterID, directory.Deleted, directory.Deleted)
 }
 
 // TestSweep_Deleted: a cluster that its user deletes of any team is purged, whether or not an agent has called. A suspended one that no agent

@@ -56,10 +56,17 @@ func (h *Handler) authorize(row route, ctx huma.Context, next func(huma.Context)
 			writeProblem(w, h.problemOf(row.id, errOrigin))
 			return
 		}
+		if err := h.checkEtcd(row); err != nil {
+			writeProblem(w, h.problemOf(row.id, err))
+			return
+		}
 		next(huma.WithValue(ctx, callerKey{}, &caller{address: h.addressOf(r)}))
 		return
 	}
 	who, err := h.identify(ctx.Context(), r, row.access, ctx.Param("team"))
+	if err == nil {
+		err = h.checkEtcd(row)
+	}
 	if err != nil {
 		writeProblem(w, h.problemOf(row.id, err))
 		return
@@ -68,8 +75,12 @@ func (h *Handler) authorize(row route, ctx huma.Context, next func(huma.Context)
 	next(huma.WithValue(ctx, callerKey{}, who))
 }
 
-// identify returns the caller of a request, with the right that a route requires in a team.
+// identify returns the caller of a request, with the right that a route requires in a team. It has a slot only as long as it takes, because the body follows.
 func (h *Handler) identify(ctx context.Context, r *http.Request, need access, team string) (*caller, error) {
+	if err := h.enter(); err != nil {
+		return nil, err
+	}
+	defer h.leave()
 	if need == operator {
 		return h.byOperatorKey(r)
 	}

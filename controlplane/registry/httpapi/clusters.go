@@ -22,7 +22,7 @@ import (
 // maxSettles bounds the attempts of settle while other changes of the cluster come first.
 const maxSettles = 20
 
-// retryCrowded is the value of Retry-After while there is no room for new clusters, in seconds.
+// retryCrowded is the value of Retry-After while there is no room for new clusters or records, in seconds.
 const retryCrowded = "60"
 
 var (
@@ -234,7 +234,19 @@ func (h *Handler) checkRoom() error {
 		return nil
 	}
 	h.cfg.Logger.Warn("new cluster refused", zap.Error(crowded))
-	p := unavailable("the control plane has no room for new clusters: try again later")
+	return noRoom("the control plane has no room for new clusters: try again later")
+}
+
+// checkEtcd returns the answer to a request that creates records while etcd has no room for them, else nil.
+func (h *Handler) checkEtcd(row route) error {
+	if !row.creates() || h.cfg.EtcdCrowded() == nil { // the control plane logs the reason
+		return nil
+	}
+	return noRoom("the control plane has no room for new records: delete some, or try again later")
+}
+
+func noRoom(text string) *Problem {
+	p := unavailable(text)
 	p.headers.Set("Retry-After", retryCrowded)
 	return p
 }

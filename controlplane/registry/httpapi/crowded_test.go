@@ -3,7 +3,10 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -34,4 +37,48 @@ func TestCrowded_RefusesNewClusters(t *testing.T) {
 	crowded = nil
 	a := f.doOn(t, 0, create)
 	require.Equal(t, http.StatusCreated, a.status, a.text)
+}
+
+// TestEtcdCrowded: while etcd has no room, requests that create records are refused, and all others work: users make room, and change their passwords.
+func TestEtcdCrowded(t *testing.T) {
+	f := open(t)
+	refused := []string{"create-team", "sign-up", "verify-sign-up", "sign-up-invited", "create-invitation", "create-cluster", "create-agent-key", "create-token"}
+	owner := f.accounts[registry.Owner]
+	var crowded error
+	f.handlers[0].cfg.EtcdCrowded = func() error { return crowded }
+	for _, r := range routes {
+		t.Run(r.id, func(t *testing.T) {
+			path, body, who := "", "", owner
+			if r.id == "accept-invitation" {
+				who = f.other
+			}
+			if create, ok := samples[r.id]; ok {
+				path, body = create(t, f, who)
+			}
+			if path = "/v1/teams/" + f.team + path; !strings.HasPrefix(r.path, teamPath) {
+				path = r.path
+			}
+			req := request{method: r.method, path: path, body: body}.cookie(who.session)
+			if r.access == operator {
+				req = req.bearer(operatorKey)
+			}
+			crowded = errors.New("etcd uses 78 % of its quota")
+			a := f.do(t, req)
+			crowded = nil
+			if slices.Contains(refused, r.id) {
+				require.Equal(t, http.StatusServiceUnavailable, a.status, a.text)
+				require.Equal(t, "60", a.header.Get("Retry-After"))
+				require.Contains(t, a.text, "no room for new records")
+			} else {
+				require.Equal(t, r.status, a.status, a.text)
+			}
+			if r.id == "log-out" {
+				f.logIn(t, who)
+			}
+			if r.id == "leave-team" {
+				require.NoError(t, f.reg.AddMember(t.Context(), by, f.team, who.id, registry.Owner))
+				f.newToken(t, who, registry.Owner, who.token, time.Time{})
+			}
+		})
+	}
 }

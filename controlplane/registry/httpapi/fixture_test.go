@@ -63,7 +63,7 @@ func open(t *testing.T) *fixture {
 	for i := range f.handlers {
 		f.handlers[i], err = New(Config{
 			Registry: f.reg, Directory: f.dir, Logger: zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel)), Now: now, Operator: isOperator,
-			SignUp: SignUpOpen, ControlPlane: "cp.example.com:7050", TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+			SignUp: SignUpOpen, ControlPlanes: func() []string { return []string{"cp.example.com:7050"} }, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 		})
 		require.NoError(t, err)
 	}

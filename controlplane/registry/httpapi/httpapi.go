@@ -2,7 +2,7 @@
 // trail, under /v1. openapi.json is its description in OpenAPI 3.1, which GET /v1/openapi.json serves.
 //
 // A request has an API token (Authorization: Bearer fst_...) or the session cookie of the console. The table in routes.go has the role that each
-// route requires. Two routes take an operator key instead: one creates a team, and one lists all clusters. An API token is valid in one team, with at most its member's role. Objects of other teams are answered 404, like objects that
+// route requires. Three routes take an operator key instead: they create and approve a team, and list all clusters. An API token is valid in one team, with at most its member's role. Objects of other teams are answered 404, like objects that
 // do not exist.
 //
 // Errors are application/problem+json (RFC 9457). They never repeat a value of the request.
@@ -34,9 +34,10 @@ import (
 
 // Bounds of requests.
 const (
-	// maxBody bounds the body of a request, in bytes.
-	maxBody = 64 << 10
-	// maxRequests bounds the requests that a Handler serves at once.
+	// maxBody bounds the body of a request, in bytes. With maxConnections and maxStreams, it bounds the memory of all bodies to 64 MiB.
+	maxBody = 16 << 10
+	// maxRequests bounds the requests that a Handler works on at once. One whose body is still arriving, or whose answer is being sent, does not count:
+	// clients could take all of them by being slow.
 	maxRequests = 256
 	// bodyTimeout bounds the time in which a body arrives.
 	bodyTimeout = 5 * time.Second
@@ -53,12 +54,12 @@ type Config struct {
 	Operator func(key string) bool
 	// Crowded returns the reason for which the control plane has no room for further clusters, or nil. nil means that it always has.
 	Crowded func() error
-	Now     func() time.Time // default time.Now
+	// EtcdCrowded returns the reason for which etcd has no room for further records, or nil. nil means that it always has.
+	EtcdCrowded func() error
+	Now         func() time.Time // default time.Now
 	// SignUp is the value of --signup; default SignUpClosed.
 	SignUp SignUpMode
-	// ControlPlane is the host:port of this control plane for agents. ControlPlanes returns those of all control planes, which sign-up answers; nil means
-	// this one alone.
-	ControlPlane  string
+	// ControlPlanes returns the host:port of each control plane for agents, which sign-up answers.
 	ControlPlanes func() []string
 	// Mail sends mails; nil without --smtp-url. URL is the address of the API in mails.
 	Mail interface {
@@ -88,11 +89,11 @@ func newHandler(cfg Config, rows []route) (*Handler, error) {
 	if cfg.Crowded == nil {
 		cfg.Crowded = func() error { return nil }
 	}
+	if cfg.EtcdCrowded == nil {
+		cfg.EtcdCrowded = func() error { return nil }
+	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
-	}
-	if cfg.ControlPlanes == nil {
-		cfg.ControlPlanes = func() []string { return []string{cfg.ControlPlane} }
 	}
 	h := &Handler{
 		cfg: cfg, mux: http.NewServeMux(), slots: make(chan struct{}, maxRequests), sameOrigin: http.NewCrossOriginProtection(),
@@ -129,13 +130,6 @@ func newHandler(cfg Config, rows []route) (*Handler, error) {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	select {
-	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
-	default:
-		writeProblem(w, unavailable("the server is at its limit of concurrent requests"))
-		return
-	}
 	ctx := r.Context()
 	if changes(r) {
 		ctx = context.WithoutCancel(ctx)
@@ -150,6 +144,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.mux.ServeHTTP(w, r.WithContext(ctx))
 }
+
+// enter takes a slot for work on a request, until leave. Error: the problem of a server without a free slot.
+func (h *Handler) enter() error {
+	select {
+	case h.slots <- struct{}{}:
+		return nil
+	default:
+		return unavailable("the server is at its limit of concurrent requests")
+	}
+}
+
+func (h *Handler) leave() { <-h.slots }
 
 // recover logs a panic, for example of huma if the connection breaks during the answer, and closes the connection.
 func (h *Handler) recover() {
@@ -242,6 +248,10 @@ func handle[I, O any](h *Handler, r *router, id string, serve func(context.Conte
 		Middlewares: huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) { h.authorize(row, ctx, next) }},
 	}
 	huma.Register(r.api, op, func(ctx context.Context, in *I) (*O, error) {
+		if err := h.enter(); err != nil {
+			return nil, err
+		}
+		defer h.leave()
 		who, _ := ctx.Value(callerKey{}).(*caller)
 		out, err := serve(ctx, who, in)
 		if err != nil {

@@ -94,6 +94,7 @@ var samples = map[string]sample{
 		return "", `{"name":"` + name("team") + `","email":"` + name("first") + `@example.com"}`
 	},
 	"list-all-clusters": rest("", ""),
+	"approve-team":      rest("/approve", ""),
 	"sign-up": func(t *testing.T, f *fixture, _ *person) (string, string) {
 		t.Helper()
 		f.calm(t)

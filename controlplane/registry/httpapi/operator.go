@@ -33,29 +33,37 @@ type TeamCluster struct {
 	Cluster
 	Team     string `json:"team" doc:"ID of the team."`
 	TeamName string `json:"team_name,omitempty" doc:"Name of the team. Absent if its record cannot be read."`
+	Approved bool   `json:"team_approved" doc:"Whether an operator has created or approved the team."`
 }
 
 func (h *Handler) routeOperator(r *router) {
 	handle(h, r, "create-team", h.createTeam)
+	handle(h, r, "approve-team", func(ctx context.Context, who *caller, in *TeamInput) (*teamOutput, error) {
+		if err := h.cfg.Registry.ApproveTeam(ctx, who.actor(), in.Team); err != nil {
+			return nil, err
+		}
+		return h.team(ctx, in.Team)
+	})
 	handle(h, r, "list-all-clusters", func(ctx context.Context, _ *caller, in *PageInput) (*pageOutput[TeamCluster], error) {
 		all, err := h.cfg.Registry.AllClusters(ctx)
 		if err != nil {
 			return nil, err
 		}
-		teams := map[string]string{} // names by ID
+		teams := map[string]registry.Team{} // by ID
 		return paginate(h, *in, "all-clusters", all, func(c *registry.Cluster) string { return c.ID }, func(c *registry.Cluster) (TeamCluster, error) {
 			if _, known := teams[c.Team]; !known {
 				t, err := h.cfg.Registry.Team(ctx, c.Team)
 				switch {
 				case err == nil:
-					teams[c.Team] = t.Name
+					teams[c.Team] = *t
 				case errors.Is(err, registry.ErrNotFound) || unreadable(err):
-					teams[c.Team] = ""
+					teams[c.Team] = registry.Team{SignedUp: true}
 				default:
 					return TeamCluster{}, err
 				}
 			}
-			return TeamCluster{Cluster: showCluster(c), Team: c.Team, TeamName: teams[c.Team]}, nil
+			t := teams[c.Team]
+			return TeamCluster{Cluster: showCluster(c), Team: c.Team, TeamName: t.Name, Approved: t.Approved()}, nil
 		})
 	})
 }

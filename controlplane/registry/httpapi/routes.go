@@ -45,6 +45,9 @@ type route struct {
 	description      string
 }
 
+// creates reports whether success adds records to etcd. A login does not count: it ends the oldest session at a bound, and who deletes something logs in first.
+func (r route) creates() bool { return r.status == http.StatusCreated && r.id != "log-in" }
+
 // describe returns the description with the required role.
 func (r route) describe() string {
 	switch r.access {
@@ -71,6 +74,10 @@ var routes = []route{
 	{
 		"create-team", http.MethodPost, "/v1/teams", operator, http.StatusCreated, "Create a team",
 		"Creates a team, its owner's account if there is none with the e-mail address, and an API token of the owner. Only this answer has the token.",
+	},
+	{
+		"approve-team", http.MethodPost, teamPath + "/approve", operator, http.StatusOK, "Approve a team",
+		"Lifts the bounds of a team that a sign-up made: it then has the bounds of a team that an operator creates, and its clusters do not expire.",
 	},
 	{
 		"list-all-clusters", http.MethodGet, "/v1/clusters", operator, http.StatusOK, "List the clusters of all teams",
@@ -185,5 +192,5 @@ var routes = []route{
 		"Deletes an API token of the caller. Admins and owners can delete the tokens of all members.",
 	},
 
-	{"list-audit", http.MethodGet, teamPath + "/audit", admin, http.StatusOK, "List audit entries", "Returns the newest 1,000 changes of the team, the newest first."},
+	{"list-audit", http.MethodGet, teamPath + "/audit", admin, http.StatusOK, "List audit entries", "Returns the newest 1,000 changes of the team, the newest first, or 100 of a team that no operator has approved."},
 }

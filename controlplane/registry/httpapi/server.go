@@ -22,9 +22,9 @@ const (
 	// maxHeaderBytes bounds the header of a request. HTTP/1 takes up to 8 KiB more.
 	maxHeaderBytes = 16 << 10
 	// maxStreams bounds the requests that a connection of HTTP/2 has at once.
-	maxStreams = 32
-	// maxReceived bounds the bytes that a connection of HTTP/2 keeps for handlers that do not read yet. It takes a whole body.
-	maxReceived = 2 * maxBody
+	maxStreams = 8
+	// maxReceived bounds the bytes that a connection of HTTP/2 keeps for handlers that do not read yet. HTTP/2 wants 64 KiB at least.
+	maxReceived = 64 << 10
 	// writeTimeout is the time from the header of a request to the last byte of its answer.
 	writeTimeout = requestTimeout + bodyTimeout + 5*time.Second
 	// idleTimeout is the time of a connection between two requests.

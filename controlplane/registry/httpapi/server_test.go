@@ -197,6 +197,35 @@ func TestServer_StalledBody(t *testing.T) {
 	})
 }
 
+// TestServer_StalledBodies: connections that send half a body keep no slot, so a request beside them is answered at once.
+func TestServer_StalledBodies(t *testing.T) {
+	serve(t, nil, func(t *testing.T, s *serving) {
+		t.Helper()
+		stalled := make([]net.Conn, maxRequests+44)
+		trust := s.trust.Clone()
+		trust.NextProtos = []string{"http/1.1"}
+		for i := range stalled {
+			conn := tls.Client(s.network.dial(), trust)
+			require.NoError(t, conn.HandshakeContext(t.Context()))
+			_, err := io.WriteString(conn, "POST /v1/signup HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"email\":")
+			require.NoError(t, err)
+			stalled[i] = conn
+		}
+		synctest.Wait()
+		s.protocols(t, func(t *testing.T, major int, c *http.Client) {
+			t.Helper()
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://localhost/v1/openapi.json", nil)
+			require.NoError(t, err)
+			status, took := do(t, c, major, r)
+			require.Equal(t, http.StatusOK, status)
+			require.Less(t, took, time.Second)
+		})
+		for _, conn := range stalled {
+			_ = conn.Close()
+		}
+	})
+}
+
 func TestServer_BytesOfABody(t *testing.T) {
 	serve(t, nil, func(t *testing.T, s *serving) {
 		t.Helper()

@@ -273,8 +273,8 @@ func TestSignUp_NameBeforeAccount(t *testing.T) {
 	require.Equal(t, texts[0], texts[1])
 }
 
-// TestCreateCluster_Unverified: a team of a sign-up reaches its bound, and the answer names it.
-func TestCreateCluster_Unverified(t *testing.T) {
+// TestCreateCluster_Unapproved: a team of a sign-up reaches its bound, and the answer names it. An operator lifts the bound.
+func TestCreateCluster_Unapproved(t *testing.T) {
 	f := open(t)
 	made := f.signUp(t, 0, signUpBodyOf("ada@example.com", rightPassword, "data", "main"))
 	session := f.logInFrom(t, 0, "ada@example.com", rightPassword, "192.0.2.9").body(t)["session"].(string)
@@ -284,5 +284,10 @@ func TestCreateCluster_Unverified(t *testing.T) {
 	require.Equal(t, http.StatusCreated, create("second").status)
 	a := create("third")
 	require.Equal(t, http.StatusForbidden, a.status)
-	require.Equal(t, "limit of 2 clusters of a team without a verified owner reached", a.body(t)["detail"])
+	require.Equal(t, "limit of 2 clusters of a team that no operator has approved reached", a.body(t)["detail"])
+	require.False(t, made.Team.Approved)
+	a = f.do(t, request{method: http.MethodPost, path: "/v1/teams/" + made.Team.ID + "/approve"}.bearer(operatorKey))
+	require.Equal(t, http.StatusOK, a.status, a.text)
+	require.Equal(t, true, a.body(t)["approved"])
+	require.Equal(t, http.StatusCreated, create("third").status)
 }

@@ -18,6 +18,7 @@ type Team struct {
 	ID       string    `json:"id" doc:"ID of the team."`
 	Name     string    `json:"name" doc:"Name of the team. Several teams can have one name."`
 	Created  time.Time `json:"created" doc:"Time of creation."`
+	Approved bool      `json:"approved" doc:"Whether an operator has created or approved the team. Other teams have 2 clusters, which are deleted 30 days after the last contact of an agent."`
 	Deleting bool      `json:"deleting" doc:"Whether the team is being deleted. Changes are then refused."`
 }
 
@@ -45,7 +46,7 @@ func (h *Handler) team(ctx context.Context, id string) (*teamOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &teamOutput{Team{ID: t.ID, Name: t.Name, Created: t.Created, Deleting: t.Deleting}}, nil
+	return &teamOutput{Team{ID: t.ID, Name: t.Name, Created: t.Created, Approved: t.Approved(), Deleting: t.Deleting}}, nil
 }
 
 // Member is an account in a team.

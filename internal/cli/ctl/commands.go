@@ -39,6 +39,19 @@ func CreateTeam(ctx context.Context, c Config, name, email string, s cli.Streams
 	return show(s, made, "FRESHET_TEAM=%s\nFRESHET_TOKEN=%s", made.Team.ID, made.Token.Secret)
 }
 
+// ApproveTeam lifts the bounds of the team of a sign-up, with an operator key.
+func ApproveTeam(ctx context.Context, c Config, id string, s cli.Streams) error {
+	a, err := c.operator()
+	if err != nil {
+		return err
+	}
+	var t httpapi.Team
+	if err := a.call(ctx, http.MethodPost, "/v1/teams/"+url.PathEscape(id)+"/approve", nil, &t); err != nil {
+		return err
+	}
+	return show(s, t, "team %s with the name %s is approved", t.ID, t.Name)
+}
+
 // GetTeam writes the team.
 func GetTeam(ctx context.Context, c Config, s cli.Streams) error {
 	return team(ctx, c, http.MethodGet, nil, s)
@@ -99,8 +112,12 @@ func ListAllClusters(ctx context.Context, c Config, s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return list(ctx, a, "/v1/clusters", "CLUSTER ID\tTEAM\tNAME\tSTATE\tCREATED\tTEAM ID", func(v httpapi.TeamCluster) []string {
-		return []string{v.ID, cmp.Or(v.TeamName, "-"), v.Name, v.State, timeText(&v.Created), v.Team}
+	return list(ctx, a, "/v1/clusters", "CLUSTER ID\tTEAM\tNAME\tSTATE\tCREATED\tTEAM ID\tAPPROVED", func(v httpapi.TeamCluster) []string {
+		approved := "no"
+		if v.Approved {
+			approved = "yes"
+		}
+		return []string{v.ID, cmp.Or(v.TeamName, "-"), v.Name, v.State, timeText(&v.Created), v.Team, approved}
 	}, s)
 }
 
