@@ -65,7 +65,7 @@ func (t *Team) auditRoom() uint64 {
 	return MaxAuditEntries
 }
 
-// audit counts an entry in the team, and returns the operations that store it and delete those that are now too old.
+// audit counts an entry in the team, and returns the operations that store it and delete the entries that are now too old.
 func (r *Registry) audit(t *Team, by Actor, c change) ([]clientv3.Op, error) {
 	t.Audited++
 	ops, err := r.puts(&Entry{Team: t.ID, Number: entryNumber(t.Audited), Actor: by.Name, Address: by.Address, Action: c.action, Subject: c.subject, Time: r.now()})

@@ -64,7 +64,7 @@ func TestApproved_TeamOfAnOperator(t *testing.T) {
 	require.False(t, f.deleteAbandoned(t, a, time.Hour))
 }
 
-// TestCreateCluster_Hosted: all teams together have MaxHosted clusters, and those that are not approved nine tenths of them.
+// TestCreateCluster_Hosted: all teams together have MaxHosted clusters. Teams that are not approved leave a tenth.
 func TestCreateCluster_Hosted(t *testing.T) {
 	f := open(t)
 	ctx := t.Context()

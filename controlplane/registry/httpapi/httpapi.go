@@ -34,7 +34,7 @@ import (
 
 // Bounds of requests.
 const (
-	// maxBody bounds the body of a request, in bytes. With maxConnections and maxStreams, it bounds the memory of all bodies to 64 MiB.
+	// maxBody bounds the body of a request, in bytes. With maxConnections and maxStreams, it bounds the memory of all bodies to 32 MiB.
 	maxBody = 16 << 10
 	// maxRequests bounds the requests that a Handler works on at once. One whose body is still arriving, or whose answer is being sent, does not count:
 	// clients could take all of them by being slow.

@@ -45,7 +45,8 @@ type route struct {
 	description      string
 }
 
-// creates reports whether success adds records to etcd. A login does not count: it ends the oldest session at a bound, and who deletes something logs in first.
+// creates reports whether success adds records to etcd. A login does not count: sessions are few, and a user logs in before
+// a deletion.
 func (r route) creates() bool { return r.status == http.StatusCreated && r.id != "log-in" }
 
 // describe returns the description with the required role.

@@ -21,8 +21,9 @@ const (
 	maxConnections = 512
 	// maxHeaderBytes bounds the header of a request. HTTP/1 takes up to 8 KiB more.
 	maxHeaderBytes = 16 << 10
-	// maxStreams bounds the requests that a connection of HTTP/2 has at once.
-	maxStreams = 8
+	// maxStreams bounds the requests that a connection of HTTP/2 has at once, and so the bodies and answers that wait for slow clients: 2,048 of all
+	// connections, of at most maxBody, or about 100 KiB for a page of 100 audit entries.
+	maxStreams = 4
 	// maxReceived bounds the bytes that a connection of HTTP/2 keeps for handlers that do not read yet. HTTP/2 wants 64 KiB at least.
 	maxReceived = 64 << 10
 	// writeTimeout is the time from the header of a request to the last byte of its answer.
