@@ -30,7 +30,7 @@ const (
 	noisyTopics = 20               // limit of each tenant
 	// configBytes is the length of a config, about the maximum.
 	configBytes = 32_000
-	// nearlyCrowded is the share of the quota from which noise.configs holds. Replicas read etcd's fullness every 10 s until etcd is crowded.
+	// nearlyCrowded is the share of the quota from which noise.configs holds. The maintainer looks at etcd every 5 s until etcd is crowded.
 	nearlyCrowded = 0.5
 )
 
@@ -41,13 +41,14 @@ type noise struct {
 	configs rate.Limit // of all tenants together in a second
 }
 
-// loud returns the load of a quarter of etcd's default quota, which a machine of any speed fills. In make nightly, it is the default quota, and
+// loud returns the load of a quarter of etcd's default quota, which a machine of any speed fills, at a quarter of the pace that two cores can
+// write at, so that the quota fills as fast as in make nightly. There, it is the default quota, and
 // tenants write as fast as they can.
 func loud() noise {
 	if nightly.On() {
 		return noise{tenants: 100, quota: 2 << 30, configs: rate.Inf}
 	}
-	return noise{tenants: 25, quota: 512 << 20, configs: 250}
+	return noise{tenants: 25, quota: 512 << 20, configs: 125}
 }
 
 // TestTenants_Noisy brings tenants to their limit of topics, and has each write large configs, with the default limits of logs. Once
