@@ -147,7 +147,8 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	}
 	unknown := newStrangers(maxStrangers, c.cfg.Log, c.cfg.Registry)
 	c.socket = unknown.Listener(c.socket)
-	c.grpc = grpc.NewServer(append(session.ServerOptions(set, unknown.TLS(c.cfg.TLS), c.cfg.Log), unknown.options()...)...)
+	connections := session.NewConnections(c.maxConnections, c.cfg.Log, c.cfg.Registry)
+	c.grpc = grpc.NewServer(append(session.ServerOptions(set, unknown.TLS(c.cfg.TLS), c.cfg.Log), unknown.options(connections)...)...)
 	api.RegisterControlPlaneServer(c.grpc, session.NewServer(c.clusters.session))
 	api.RegisterReplicasServer(c.grpc, replicaServer{
 		replica: c.cfg.ReplicaID, version: c.cfg.Version, http: c.httpAddress, began: c.statuses.began, takes: c.takes,

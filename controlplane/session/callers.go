@@ -17,7 +17,7 @@ const (
 	callsPerSession = 4
 	// callRate is the number of calls a second for each session of Limits.Sessions. An agent without an owner makes fewer.
 	callRate = 4
-	// refusalPause is the time after which a stream is refused for want of room, so that an agent that repeats it at once costs little.
+	// refusalPause is the time after which a call is refused for want of room, so that an agent that repeats it at once costs little.
 	refusalPause = time.Second
 )
 
@@ -28,7 +28,8 @@ type callers struct {
 	turns *rate.Limiter
 	mu    struct {
 		sync.Mutex
-		calls int
+		calls    int
+		refusals int // calls that wait for their refusal
 	}
 }
 
@@ -45,6 +46,7 @@ func (c *callers) enter(ctx context.Context) (leave func(), err error) {
 	}
 	c.mu.Unlock()
 	if full {
+		c.waitForRefusal(ctx)
 		return nil, status.Errorf(codes.ResourceExhausted, "the agents of the virtual cluster have %d calls in progress, the limit of this replica", c.most)
 	}
 	leave = func() {
@@ -57,6 +59,33 @@ func (c *callers) enter(ctx context.Context) (leave func(), err error) {
 		return nil, status.Errorf(codes.ResourceExhausted, "the agents of the virtual cluster call too often: %v", err)
 	}
 	return leave, nil
+}
+
+// waitForRefusal waits for refusalPause, unless as many calls wait as may be in progress: a call that waits costs about as much as those.
+func (c *callers) waitForRefusal(ctx context.Context) {
+	c.mu.Lock()
+	full := c.mu.refusals >= c.most
+	if !full {
+		c.mu.refusals++
+	}
+	c.mu.Unlock()
+	if full {
+		return
+	}
+	pause(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.refusals--
+}
+
+// pause waits for refusalPause, or the end of the call.
+func pause(ctx context.Context) {
+	timer := time.NewTimer(refusalPause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // reserve takes a place for a session that is about to open. done gives it back once the session is among the open ones, or has failed to
@@ -85,9 +114,8 @@ func (t *tenure) reserve() (done func(), err error) {
 
 // pause waits for refusalPause, or the end of the stream or of the tenure.
 func (t *tenure) pause(ctx context.Context) {
-	select {
-	case <-time.After(refusalPause):
-	case <-ctx.Done():
-	case <-t.ctx.Done():
-	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(t.ctx, cancel)()
+	pause(ctx)
 }

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -136,7 +139,7 @@ func TestOpen_SessionsAMinute(t *testing.T) {
 	})
 }
 
-// Calls in progress are bounded before a session is open, and end without a Hello.
+// Calls in progress are bounded before a session is open, and end without a Hello. So are the calls that wait for their refusal.
 func TestCallers_BoundOfCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -162,6 +165,20 @@ func TestCallers_BoundOfCalls(t *testing.T) {
 		require.NoError(t, err)
 		_, err = s.Recv()
 		require.Equal(t, codes.ResourceExhausted, status.Code(err))
+		began := time.Now()
+		var times [6]time.Duration
+		var calls sync.WaitGroup
+		for i := range times {
+			calls.Go(func() {
+				_, err := client.Locate(ctx, &api.LocateRequest{})
+				times[i] = time.Since(began)
+				assert.Equal(t, codes.ResourceExhausted, status.Code(err))
+			})
+		}
+		calls.Wait()
+		slices.Sort(times[:])
+		require.Zero(t, times[1], "beyond the calls that may wait for their refusal")
+		require.Equal(t, time.Second, times[2], "the others wait")
 		for _, s := range silent {
 			_, err := s.Recv()
 			require.Equal(t, codes.InvalidArgument, status.Code(err), "no Hello in time")

@@ -36,8 +36,7 @@ var ErrNotServed = errors.New("is not served for this key")
 const (
 	maxStreams     = 64
 	maxHeaderBytes = 16 << 10
-	// maxConnectionIdle is the time without a call after which a connection is closed, so that the bounds of calls bound the connections
-	// of a virtual cluster too. Agents close theirs earlier.
+	// maxConnectionIdle is the time without a call after which a connection is closed. Agents close theirs earlier.
 	maxConnectionIdle = 30 * time.Second
 )
 
@@ -47,10 +46,10 @@ func ServerOptions(set *keys.Set, secure *tls.Config, log *zap.Logger) []grpc.Se
 	kept := newStrangers(log)
 	transport := insecure.NewCredentials()
 	if secure != nil {
-		transport = handshakes{credentials.NewTLS(secure), kept}
+		transport = credentials.NewTLS(secure)
 	}
 	return []grpc.ServerOption{
-		grpc.Creds(transport),
+		grpc.Creds(handshakes{transport, kept}),
 		grpc.InTapHandle(kept.tap(set)),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxHeaderListSize(maxHeaderBytes),

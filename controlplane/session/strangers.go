@@ -55,7 +55,7 @@ func (s *strangers) tap(set *keys.Set) tap.ServerInHandle {
 	}
 }
 
-// handshakes says why TLS handshakes fail: to the agent that is often no more than a closed connection.
+// handshakes logs failed TLS handshakes, because the caller often sees only a closed connection. It leads calls to their connections.
 type handshakes struct {
 	credentials.TransportCredentials
 	strangers *strangers
@@ -66,8 +66,10 @@ func (h handshakes) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo,
 	secured, info, err := h.TransportCredentials.ServerHandshake(c)
 	if err != nil {
 		h.strangers.warn(h.strangers.handshakes, "tls handshake with an agent failed", c.RemoteAddr(), err)
+		return secured, info, err
 	}
-	return secured, info, err
+	conn := &connection{Conn: secured}
+	return conn, connectionInfo{info, conn}, nil
 }
 
 // Clone implements credentials.TransportCredentials.
