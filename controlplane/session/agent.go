@@ -78,7 +78,7 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	a := t.newAgent(session, cancel)
 	a.protocol, a.instance, a.bucket = hello.Protocol, hello.Instance, bucket
 	if r, ok := stream.(*receiver); ok {
-		r.slow = func() { cancel(errTrickle) }
+		r.slow, r.waits = func() { cancel(errTrickle) }, a.waits
 	}
 	defer a.out.close()
 	defer t.detach(a)
@@ -370,6 +370,13 @@ func (a *agent) receive(ctx context.Context, stream rpcStream, rest []*api.Agent
 		a.t.heard(a)
 		a.handle(ctx, message.Items)
 	}
+}
+
+// waits notes that a message of the agent waits for memory. The agent is not silent: the wait is this replica's, and ends with the connection. The
+// agent gets an empty item, so that it does not give up its stream.
+func (a *agent) waits() {
+	a.t.heard(a)
+	a.out.push(new(api.OwnerItem))
 }
 
 // handle handles the items of one message. One stamp answers all probes of the message.

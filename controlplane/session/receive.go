@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
@@ -16,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/internal/periodic"
 )
 
 const (
@@ -31,6 +31,8 @@ const (
 	shareOfMessages = 4
 	// receiveTimeout is the time in which a message must arrive once it may. Agents give up a stream without an answer after the same time.
 	receiveTimeout = 3 * time.Second
+	// waitInterval is the time between two signs of life of an agent whose message waits for memory.
+	waitInterval = receiveTimeout / 3
 	// maxUnaryBytes is the maximum size of a message outside of streams.
 	maxUnaryBytes = 64 << 10
 )
@@ -38,52 +40,37 @@ const (
 // errTrickle ends the stream of an agent whose message did not arrive in time.
 var errTrickle = errors.New("a message took too long to arrive")
 
-// Messages bounds the memory of messages from agents while they arrive and are decoded, for all virtual clusters of a process. Messages beyond the
-// bound wait in line, and flow control keeps their bytes at the agent. One virtual cluster has at most a share in the line, so it keeps no
-// other waiting for longer than receiveTimeout (I10).
+// Messages bounds the memory of messages from agents while they arrive and are decoded, for all virtual clusters of a process. Messages beyond
+// the bound wait in line, and flow control keeps their bytes at the agent. One virtual cluster has at most a share of the memory.
 type Messages struct {
 	places  int
-	usual   *semaphore.Weighted // bytes, of messages up to largeMessage
-	largest *semaphore.Weighted // places, of larger ones
+	usual   *line // bytes, of messages up to largeMessage
+	largest *line // places, of larger ones
 }
 
 // NewMessages returns the bounds for a process with a memory limit, in bytes. Each 512 MiB yields a place for a large message and 8 MiB for others.
 // There are two to four places, so that one virtual cluster leaves one to others.
 func NewMessages(memory int64) *Messages {
 	places := min(max(2, memory/memoryOfPlace), maxPlaces)
-	return &Messages{places: int(places), usual: semaphore.NewWeighted(places * messageBytes), largest: semaphore.NewWeighted(places)}
+	return &Messages{places: int(places), usual: newLine(places * messageBytes), largest: newLine(places)}
 }
 
 // share is the part of one virtual cluster in Messages.
-type share struct {
-	of             *Messages
-	usual, largest *semaphore.Weighted
-}
+type share struct{ usual, largest *part }
 
 func (m *Messages) share() *share {
-	return &share{of: m, usual: semaphore.NewWeighted(int64(m.places * messageBytes / shareOfMessages)), largest: semaphore.NewWeighted(1)}
+	return &share{usual: m.usual.part(int64(m.places * messageBytes / shareOfMessages)), largest: m.largest.part(1)}
 }
 
-// take waits for the memory of a message of n bytes, first within the share, so that the line of all has no more of one virtual cluster.
+// take waits for the memory of a message of n bytes.
 func (s *share) take(ctx context.Context, n int) (give func(), err error) {
-	own, all, weight := s.usual, s.of.usual, int64(n)
 	switch {
 	case n <= smallMessage:
 		return func() {}, nil
 	case n > largeMessage:
-		own, all, weight = s.largest, s.of.largest, 1
+		return s.largest.take(ctx, 1)
 	}
-	if err := own.Acquire(ctx, weight); err != nil {
-		return nil, err
-	}
-	if err := all.Acquire(ctx, weight); err != nil {
-		own.Release(weight)
-		return nil, err
-	}
-	return func() {
-		all.Release(weight)
-		own.Release(weight)
-	}, nil
+	return s.usual.take(ctx, int64(n))
 }
 
 // rawStream is gRPC's side of a stream. gRPC has no hook between the length of a message and its bytes, for which it opens the window at once. Its
@@ -99,6 +86,7 @@ type receiver struct {
 	share *share
 	later bool                   // the first message, with Hello, has come
 	slow  func()                 // called if a message takes too long
+	waits func()                 // called each waitInterval while a message waits for memory
 	held  atomic.Pointer[func()] // gives back the memory of the last message
 }
 
@@ -107,7 +95,7 @@ func newReceiver(stream rpcStream, s *share) (*receiver, error) {
 	if !ok {
 		return nil, status.Error(codes.Internal, "unknown implementation of gRPC streams")
 	}
-	return &receiver{rpcStream: stream, raw: raw, share: s, slow: func() {}}, nil
+	return &receiver{rpcStream: stream, raw: raw, share: s, slow: func() {}, waits: func() {}}, nil
 }
 
 // Recv implements grpc.BidiStreamingServer. It may be called by one goroutine at a time.
@@ -155,7 +143,18 @@ func (r *receiver) take(n int) (give func(), err error) {
 		r.later = true
 		return func() {}, nil
 	}
-	return r.share.take(r.Context(), n)
+	if n <= smallMessage {
+		return func() {}, nil
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	var signs periodic.Loop
+	signs.Start(ctx, waitInterval, func(context.Context) time.Duration {
+		r.waits()
+		return waitInterval
+	})
+	defer signs.Wait()
+	defer cancel()
+	return r.share.take(ctx, n)
 }
 
 // release gives back the memory of the last message.

@@ -2,9 +2,11 @@ package session
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -88,6 +90,58 @@ func TestMessages_PlacesOfAll(t *testing.T) {
 		for _, give := range append(gives[1:], give) {
 			give()
 		}
-		require.True(t, m.largest.TryAcquire(maxPlaces))
+		require.EqualValues(t, maxPlaces, m.largest.mu.free)
+		require.Empty(t, m.largest.mu.waiting)
 	})
+}
+
+// A virtual cluster that uses little waits for one message that is arriving, however many others fill the line with slow ones.
+func TestMessages_QuietOnesPass(t *testing.T) {
+	for what, size := range map[string]int{"large": maxMessageBytes, "usual": largeMessage} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := NewMessages(512 << 20)
+				ctx, cancel := context.WithCancel(t.Context())
+				var loud sync.WaitGroup
+				for range 40 {
+					s := m.share()
+					for range 20 {
+						loud.Go(func() {
+							for {
+								give, err := s.take(ctx, size)
+								if err != nil {
+									return
+								}
+								time.Sleep(receiveTimeout) // the bubble's time
+								give()
+							}
+						})
+					}
+				}
+				quiet := m.share()
+				time.Sleep(5 * time.Minute) // each of the others has had its memory
+				var longest time.Duration
+				for range 100 {
+					began := time.Now()
+					give, err := quiet.take(ctx, size)
+					require.NoError(t, err)
+					longest = max(longest, time.Since(began))
+					time.Sleep(10 * time.Millisecond)
+					give()
+					time.Sleep(time.Second)
+				}
+				t.Log("longest wait ", longest)
+				require.LessOrEqual(t, longest, receiveTimeout)
+				for _, l := range []*line{m.largest, m.usual} {
+					l.mu.Lock()
+					require.LessOrEqual(t, len(l.mu.waiting), 40, "one of each virtual cluster")
+					l.mu.Unlock()
+				}
+				cancel()
+				loud.Wait()
+				require.EqualValues(t, m.places, m.largest.mu.free)
+				require.EqualValues(t, m.places*messageBytes, m.usual.mu.free)
+			})
+		})
+	}
 }

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -77,6 +78,33 @@ func TestReceiver_EndsATrickle(t *testing.T) {
 		err = ended(trickle)
 		require.Equal(t, codes.Aborted, status.Code(err))
 		require.ErrorContains(t, err, "a message took too long to arrive")
+		w.end(n, a)
+	})
+}
+
+// An agent whose message waits for others keeps its stream and its session, for longer than both take to give up a silent agent.
+func TestReceiver_WaitIsASignOfLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, n := newOwnedWorld(t)
+		const slow = 4
+		var trickles []grpc.BidiStreamingClient[api.ToOwner, api.ToAgent]
+		for i := range slow {
+			trickles = append(trickles, w.greeted(fmt.Sprint("trickle-", i)))
+		}
+		w.slowConnections(100 * time.Millisecond)
+		began := time.Now()
+		for _, s := range trickles {
+			go s.Send(forwarding(48 << 20)) //nolint:errcheck // the stream ends
+		}
+		time.Sleep(500 * time.Millisecond) // the bubble's time
+		a := w.join()
+		_, err := a.Forward(t.Context(), client.Forward{Key: 3, Version: 12, Body: make([]byte, 20<<20)})
+		require.Error(t, err) // zeros are no request
+		require.Greater(t, time.Since(began), slow*3*time.Second)
+		a.read(func() {
+			require.Equal(t, 1, a.welcomes)
+			require.Zero(t, a.closed)
+		})
 		w.end(n, a)
 	})
 }
