@@ -65,7 +65,7 @@ type handshakes struct {
 func (h handshakes) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	secured, info, err := h.TransportCredentials.ServerHandshake(c)
 	if err != nil {
-		h.strangers.warn(h.strangers.handshakes, "tls handshake with an agent failed", c.RemoteAddr(), err)
+		h.strangers.warn(h.strangers.handshakes, "tls handshake with a caller failed", c.RemoteAddr(), err)
 		return secured, info, err
 	}
 	conn := &connection{Conn: secured}

@@ -72,10 +72,10 @@ func TestSecurity_AgentsThatAreKeptOut(t *testing.T) {
 			require.NotContains(t, body(t, a.HTTP+"/debug/pprof/cmdline"), secret, name)
 		}
 	}
-	for _, says := range []string{"agent refused.*unknown agent key", "tls handshake with an agent failed.*certificate"} {
+	for _, says := range []string{"agent refused.*unknown agent key", "tls handshake with a caller failed.*certificate"} {
 		require.Regexp(t, says, said)
 	}
-	refusals := strings.Count(said, "agent refused") + strings.Count(said, "tls handshake with an agent failed")
+	refusals := strings.Count(said, "agent refused") + strings.Count(said, "tls handshake with a caller failed")
 	t.Logf("the replica logged %d refusals of %d attempts", refusals, all)
 	require.LessOrEqual(t, refusals, all/2, "the replica's log is not filled:\n%s", said)
 	require.Less(t, strings.Count(said, "\n")-refusals, 40, "the replica's log is not filled:\n%s", said)
