@@ -28,10 +28,11 @@
 //
 // One key must not take the replica from other virtual clusters (I10). A virtual cluster has at most Limits.Sessions open sessions, and opens as many
 // within a minute, since closed ones stay in the state. Calls, whether they have a session or not, are bounded in number and by rate (callers.go).
-// An agent beyond a bound gets RESOURCE_EXHAUSTED, which it logs and retries.
+// So are connections (connections.go). An agent beyond a bound gets RESOURCE_EXHAUSTED, which it logs and retries.
 //
 // Messages bounds the memory of messages that arrive, with a share for each virtual cluster (receive.go). A waiting message stays at its agent by flow
-// control, except for the first 64 KiB.
+// control, except for the first 64 KiB. The virtual cluster that used least memory lately is next (line.go). The session of the agent stays open
+// meanwhile (liveness.go).
 //
 // # Time
 //
@@ -46,5 +47,6 @@
 // # Locks
 //
 // In this order: the owner's state lock, tenure.mu, outbox.mu. Nothing is called out while tenure.mu is held except
-// outboxes, the table of loads, zone writers and errands, which call nothing back. Answers has a lock of its own, behind all others.
+// outboxes, the table of loads, zone writers and errands, which call nothing back. Answers and the lines of Messages have locks of their own, behind all
+// others.
 package session
