@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// useHalfLife is the time in which the use of a line by a virtual cluster counts half. It is longer than it takes to serve a line of many
-// virtual clusters, so that those which fill the line again and again stay behind the others.
+// useHalfLife is the time in which the use of a line by a virtual cluster counts half. A long line takes minutes to serve, and virtual
+// clusters that fill it again and again stay behind the others for as long.
 const useHalfLife = 5 * time.Minute
 
 // line is memory that the messages of all virtual clusters share. If there is too little, messages wait. The next one is of the virtual
