@@ -32,7 +32,7 @@
 //
 // Messages bounds the memory of messages that arrive, with a share for each virtual cluster (receive.go). A waiting message stays at its agent by flow
 // control, except for the first 64 KiB. The virtual cluster that used least memory lately is next (line.go). The session of the agent stays open
-// meanwhile (liveness.go).
+// meanwhile.
 //
 // # Time
 //
