@@ -20,6 +20,7 @@ type prober struct {
 		inAir   bool
 		waiting []*waiter // for the next probe
 		heard   bool      // a probe was answered
+		doubt   time.Time // when the first probe without an answer was sent, or the stream ended; zero: the owner answers
 	}
 }
 
@@ -79,6 +80,7 @@ func (p *prober) next(always bool) (token uint64, ok bool) {
 	}
 	p.mu.last++
 	p.mu.inAir, p.mu.sent = true, time.Now()
+	p.doubted()
 	p.mu.flying, p.mu.waiting = p.mu.waiting, nil
 	return p.mu.last, true
 }
@@ -92,7 +94,7 @@ func (p *prober) stamped(token, index uint64) (answered, more bool) {
 			w.stamp <- index
 		}
 		p.mu.flying, p.mu.inAir = nil, false
-		p.mu.heard = true
+		p.mu.heard, p.mu.doubt = true, time.Time{}
 	}
 	return answered, len(p.mu.waiting) > 0
 }
@@ -103,17 +105,24 @@ func (p *prober) reset() {
 	defer p.mu.Unlock()
 	p.mu.waiting = append(p.mu.flying, p.mu.waiting...)
 	p.mu.flying, p.mu.inAir = nil, false
+	p.doubted()
 }
 
-// Hears reports whether the owner has answered a probe, and leaves none without an answer for longer than a time.
+// doubted notes that an answer is outstanding. Called with mu held.
+func (p *prober) doubted() {
+	if p.mu.doubt.IsZero() {
+		p.mu.doubt = time.Now()
+	}
+}
+
+// Hears reports whether the owner has answered a probe, and leaves none without an answer for longer than a time. A time without a stream counts.
 func (s *Session) Hears(within time.Duration) bool {
 	s.probes.mu.Lock()
-	heard := s.probes.mu.heard
-	s.probes.mu.Unlock()
-	return heard && !s.probes.unanswered(within)
+	defer s.probes.mu.Unlock()
+	return s.probes.mu.heard && (s.probes.mu.doubt.IsZero() || time.Since(s.probes.mu.doubt) <= within)
 }
 
-// unanswered reports whether a probe has been under way for longer than a time.
+// unanswered reports whether a probe has been under way on this stream for longer than a time.
 func (p *prober) unanswered(within time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -279,7 +279,7 @@ func (s *Session) flush(st *stream) error {
 		if len(items) == 0 {
 			return nil
 		}
-		if time.Until(st.due) < idleInterval-reportInterval {
+		if st.next == idleInterval && time.Until(st.due) < idleInterval-reportInterval {
 			s.heartbeat(st, idleInterval, true)
 			items = append(items, st.out.take()...)
 		}

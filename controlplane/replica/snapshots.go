@@ -101,8 +101,8 @@ func (s *snapshots) start(ctx context.Context, end func(error)) {
 			pause, backoff = backoff, min(2*backoff, maxSnapshotBackoff)
 			return pause
 		}
-		// While the log stays as it is, and is worth no snapshot, rounds become rare.
-		if now := s.tenure.Total(); now == total && now-s.total < s.r.cfg.SnapshotMinBytes {
+		// While the log stays as it is, and is worth no snapshot, rounds become rare. Where logs have less room, a short log needs one soon.
+		if now := s.tenure.Total(); now == total && now-s.total < s.r.cfg.SnapshotMinBytes && s.r.cfg.Owner.LogRoom() >= 1 {
 			poll = min(2*poll, maxSnapshotPoll*s.r.cfg.SnapshotPoll)
 		} else {
 			poll, total = s.r.cfg.SnapshotPoll, now

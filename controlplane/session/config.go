@@ -80,7 +80,7 @@ type Limits struct {
 	// Sessions bounds the open sessions, and those that open within a minute; 10,000. At the bound, an agent without a session waits.
 	Sessions int
 	// SessionTimeout is how long an agent that commits may be silent before its session is closed; 5 s. An idle agent may be silent
-	// for 2.5 s more, by its probes.
+	// for 3.5 s more, by its probes.
 	SessionTimeout time.Duration
 	// HoldTimeout is how long a commit waits for those before it; 60 s.
 	HoldTimeout time.Duration

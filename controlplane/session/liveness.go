@@ -24,7 +24,10 @@ const (
 
 // patience returns how long the agent of a session may be silent before the session is closed.
 func (t *tenure) patience(open *openSession) time.Duration {
-	return t.limits.SessionTimeout + max(0, open.rests-toldRest)
+	if open.rests <= toldRest {
+		return t.limits.SessionTimeout
+	}
+	return t.limits.SessionTimeout + open.rests
 }
 
 // watch looks at the sessions until the tenure ends. It closes sessions whose agent was silent for the session time-out, connected or not. It

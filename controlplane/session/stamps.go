@@ -20,7 +20,11 @@ func (a *agent) stamp(probe *api.Probe) {
 	a.t.mu.Lock()
 	defer a.t.mu.Unlock()
 	if open := a.t.mu.sessions[a.session]; open != nil && a.t.mu.agents[a.session] == a {
-		open.rests = min(time.Duration(probe.NextMs)*time.Millisecond, maxRest)
+		rests := min(time.Duration(probe.NextMs)*time.Millisecond, maxRest)
+		if rests < open.rests {
+			a.t.looks.Wake() // they may have to come sooner
+		}
+		open.rests = rests
 	}
 	if a.t.told() < index {
 		a.t.mu.stamps[a] = st // tokens rise: a newer one answers an older one's probe too

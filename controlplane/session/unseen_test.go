@@ -54,8 +54,8 @@ func TestTenure_Rest(t *testing.T) {
 	tenure.mu.sessions = map[id.Session]*openSession{1: one, 2: other}
 	require.Equal(t, 5*time.Second-restMargin, tenure.rest(now))
 	one.rests, other.rests = 3*time.Second, 3*time.Second
-	require.Equal(t, 7*time.Second-restMargin, tenure.rest(now))
-	other.heard = now.Add(-5500 * time.Millisecond)
+	require.Equal(t, 8*time.Second-restMargin, tenure.rest(now))
+	other.heard = now.Add(-6500 * time.Millisecond)
 	require.Equal(t, 500*time.Millisecond, tenure.rest(now))
 	other.heard = now.Add(-time.Minute)
 	require.Equal(t, lookEvery, tenure.rest(now), "its session could not be closed")
