@@ -42,7 +42,6 @@ func compareCleaners(t *testing.T, kafka *harness.Kafka) {
 		newCleanedTopic(t, kafka.Bootstrap, kafka.LogDir, "stamped", shortRetention, "message.timestamp.type", "LogAppendTime"),
 	}
 	for round := range cleanerRounds {
-		began := time.Now()
 		for _, c := range topics {
 			c.write(t)
 		}
@@ -50,7 +49,7 @@ func compareCleaners(t *testing.T, kafka *harness.Kafka) {
 			upTo := c.awaitCleaned(t)
 			c.compare(t, round, upTo)
 		}
-		for time.Since(began) < shortRetention+time.Second { // from the last cleaning to the next
+		for cleaned := time.Now(); time.Since(cleaned) < shortRetention+time.Second; { // from the last cleaning to the next
 			time.Sleep(100 * time.Millisecond) // sleeps: what Kafka's clock says of horizons can only be waited for
 		}
 	}

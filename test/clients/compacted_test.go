@@ -63,7 +63,9 @@ func goneTopic(t *testing.T, dev *harness.Dev, topic string) (left []string) {
 	require.NoError(t, err)
 	defer client.Close()
 	admin := kadm.NewClient(client)
-	_, err = admin.CreateTopic(t.Context(), 3, 1, map[string]*string{"cleanup.policy": kadm.StringPtr("delete")}, topic)
+	_, err = admin.CreateTopic(t.Context(), 3, 1, map[string]*string{
+		"cleanup.policy": kadm.StringPtr("delete"), "min.cleanable.dirty.ratio": kadm.StringPtr("0"), // however little a first cleaning leaves
+	}, topic)
 	require.NoError(t, err)
 	write := func(commit bool, partition int32, keys ...string) {
 		require.NoError(t, client.BeginTransaction())
