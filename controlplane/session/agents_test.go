@@ -117,7 +117,8 @@ func TestCluster_AgentsOfTheNextOwner(t *testing.T) {
 		require.Len(t, all, 2)
 		require.Equal(t, session.AgentServes, all["restarts:9092"].State)
 		require.Equal(t, session.AgentStopped, all["stops:9092"].State)
-		require.InDelta(t, silence-8, all["stops:9092"].Silence, 2, "since the first owner closed the session, seconds after the last sign of life")
+		// It may have left before the owner read its first probe, which allows it more silence.
+		require.InDelta(t, silence-7, all["stops:9092"].Silence, 3, "since the first owner closed the session, seconds after the last sign of life")
 		time.Sleep(10 * time.Minute)
 		require.Len(t, agentsOf(t, second), 1, "memory of ten minutes")
 		require.NoError(t, again.Drain(t.Context()))
