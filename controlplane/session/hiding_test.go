@@ -30,7 +30,7 @@ func TestHiding_KilledAgent(t *testing.T) {
 		require.Equal(t, version+1, after, "leader epochs rise")
 		a.read(func() { require.Equal(t, 1, a.members, "agents are told") })
 		require.False(t, w.closedSession(n, gone))
-		time.Sleep(6 * time.Second)
+		time.Sleep(8 * time.Second)
 		require.True(t, w.closedSession(n, gone))
 		_, closed := w.shown(n)
 		require.Equal(t, after, closed, "it was out of the membership before")
