@@ -348,7 +348,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		service.Service{Name: "placement", Run: c.placement.run},
 	)
 	if c.public != nil {
-		c.cfg.Log.Info("HTTP API for tenants listens", zap.Stringer("address", c.public.Addr()))
+		c.cfg.Log.Info("HTTP API for tenants listens", zap.Stringer("public_address", c.public.Addr()))
 		services = append(services,
 			service.Service{Name: "expiry of clusters and accounts", Run: c.expiry.Run},
 			service.Service{Name: "HTTP API for tenants", Run: c.public.Run},
