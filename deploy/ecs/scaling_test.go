@@ -109,7 +109,7 @@ func TestScaling_HasTheMetric(t *testing.T) {
 
 // TestReadme_NamesParametersOfOthers: README.md explains each parameter of the other templates.
 func TestReadme_NamesParametersOfOthers(t *testing.T) {
-	for file, heading := range map[string]string{"ec2.yaml": "\n## EC2 instances\n", "etcd.yaml": "\n## etcd on EC2\n", "scaling.yaml": "\n## Scaling\n"} {
+	for file, heading := range map[string]string{"ec2.yaml": "\n## EC2 instances\n", "etcd.yaml": "\n## etcd on EC2\n", "provider.yaml": "\n## Control planes for tenants\n", "scaling.yaml": "\n## Scaling\n"} {
 		_, section, ok := strings.Cut(readFile(t, "README.md"), heading)
 		require.True(t, ok, heading)
 		section, _, _ = strings.Cut(section, "\n## ")
@@ -126,7 +126,7 @@ func TestCfnLint_OfOthers(t *testing.T) {
 		t.Skip("FRESHET_CFN_LINT names no cfn-lint: run make lint-deploy")
 	}
 	args := []string{"--format", "json"}
-	misspelt := map[string]string{"ec2.yaml": "ManagedDraining", "etcd.yaml": "HttpTokens", "scaling.yaml": "ScaleInCooldown"}
+	misspelt := map[string]string{"ec2.yaml": "ManagedDraining", "etcd.yaml": "HttpTokens", "provider.yaml": "ReadonlyRootFilesystem", "scaling.yaml": "ScaleInCooldown"}
 	copies := map[string]string{}
 	for file, property := range misspelt {
 		text, path := readFile(t, file), filepath.Join(t.TempDir(), file)
