@@ -6,6 +6,6 @@
 // commands skip it.
 //
 // The stand-in differs from AWS. It runs no health checks of containers, waits 5 s from SIGTERM to SIGKILL whatever stopTimeout says, and
-// registers no task in Cloud Map: a DNS server of the test leads to the running tasks. Load balancers are records only, so the
-// test deploys none. The object store and etcd run on this machine.
+// registers no task in Cloud Map: a DNS server of the test leads to the running tasks. Load balancers are records only, so TestCluster
+// deploys none, and TestProvider forwards connections in place of those of provider.yaml. The object store and etcd run on this machine.
 package cluster

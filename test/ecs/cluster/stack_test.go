@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,13 +25,12 @@ import (
 )
 
 const (
-	template = "../../../deploy/ecs/cloudformation.yaml"
-	image    = "localhost/freshet:ecs"
-	docker   = "../../../bin/ecs/state/docker.sock"
-	bucket   = "records"
-	ofState  = "state" // bucket of the control planes
-	domain   = "freshet.internal"
-	name     = "freshet" // of the stack and the ECS cluster
+	image   = "localhost/freshet:ecs"
+	docker  = "../../../bin/ecs/state/docker.sock"
+	bucket  = "records"
+	ofState = "state" // bucket of the control planes
+	domain  = "freshet.internal"
+	name    = "freshet" // of the stack and the ECS cluster
 )
 
 // place is the network namespace of stack.sh.
@@ -43,6 +43,8 @@ var zones = []string{"us-east-1a", "us-east-1b"}
 type stack struct {
 	t    *testing.T
 	http *http.Client // of Podman's service
+	// template is the path of the template that is deployed.
+	template string
 }
 
 // task is a task that runs.
@@ -57,7 +59,7 @@ type task struct {
 // newStack starts the stand-in, which ends with the test, and deploys the template.
 func newStack(t *testing.T, archive string) *stack {
 	t.Helper()
-	s := &stack{t: t, http: &http.Client{Timeout: time.Minute, Transport: &http.Transport{
+	s := &stack{t: t, template: "../../../deploy/ecs/cloudformation.yaml", http: &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", docker)
 		},
@@ -154,17 +156,23 @@ func (s *stack) network() map[string]string {
 	parameters := map[string]string{"Vpc": vpc.Vpc.VpcId, "ClientCidr1": "10.1.0.0/16"}
 	for i, zone := range zones {
 		letter, cidr := string(rune('A'+i)), fmt.Sprintf("10.1.%d.0/24", i)
-		var subnet struct{ Subnet struct{ SubnetId string } }
-		s.aws(&subnet, "ec2", "create-subnet", "--vpc-id", vpc.Vpc.VpcId, "--cidr-block", cidr, "--availability-zone", zone)
-		parameters["Subnet"+letter], parameters["Zone"+letter], parameters["Cidr"+letter] = subnet.Subnet.SubnetId, zone, cidr
+		parameters["Subnet"+letter], parameters["Zone"+letter], parameters["Cidr"+letter] = s.subnet(vpc.Vpc.VpcId, cidr, zone), zone, cidr
 	}
 	return parameters
+}
+
+// subnet makes a subnet, and returns its ID.
+func (s *stack) subnet(vpc, cidr, zone string) string {
+	s.t.Helper()
+	var made struct{ Subnet struct{ SubnetId string } }
+	s.aws(&made, "ec2", "create-subnet", "--vpc-id", vpc, "--cidr-block", cidr, "--availability-zone", zone)
+	return made.Subnet.SubnetId
 }
 
 // deploy makes the stack, or updates the parameters that are given.
 func (s *stack) deploy(parameters map[string]string) {
 	s.t.Helper()
-	args := []string{"cloudformation", "deploy", "--stack-name", name, "--template-file", template, "--capabilities", "CAPABILITY_IAM", "--parameter-overrides"}
+	args := []string{"cloudformation", "deploy", "--stack-name", name, "--template-file", s.template, "--capabilities", "CAPABILITY_IAM", "--parameter-overrides"}
 	for key, value := range parameters {
 		args = append(args, key+"="+value)
 	}
@@ -205,8 +213,14 @@ func (s *stack) tasks(family string) ([]task, error) {
 // label begins the labels that ECS gives to containers.
 const label = "com.amazonaws.ecs."
 
-// lookup returns the addresses of the tasks behind a name in Cloud Map.
+// lookup returns the addresses of the tasks behind a name in Cloud Map, or the address of the load balancer behind a public name.
 func (s *stack) lookup(host string) (found []netip.Addr) {
+	if balancer, ok := strings.CutSuffix(host, "."+public); ok {
+		if i := slices.Index(balancers, balancer); i >= 0 {
+			return []netip.Addr{address(i)}
+		}
+		return nil
+	}
 	service, ok := strings.CutSuffix(host, "."+domain)
 	if !ok {
 		return nil
@@ -224,8 +238,11 @@ func (s *stack) lookup(host string) (found []netip.Addr) {
 // controlPlanes is the name of the control planes' service.
 const controlPlanes = "controlplane"
 
-// familyOf returns the family of the task definitions behind a name: a zone or controlPlanes.
+// familyOf returns the family of the task definitions behind a name: a zone, controlPlanes or a replica of provider.yaml.
 func familyOf(service string) string {
+	if slices.Contains(balancers, service) {
+		return name + "-" + service
+	}
 	if service == controlPlanes {
 		return name + "-" + controlPlanes
 	}
