@@ -7,7 +7,6 @@ import (
 	"iter"
 	"net"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,8 +37,6 @@ type agent struct {
 	session  id.Session
 	out      *outbox
 	cancel   context.CancelCauseFunc
-	ending   chan struct{} // closed after the last item that must be sent was pushed
-	finish   func()        // closes ending, once
 	forwards *forwardQueue
 	commits  *sequence    // of the session; set by attach
 	stream   uint64       // its number, rising; set by attach
@@ -93,8 +90,13 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	t.log.Info("agent connected", zap.Uint32("session", uint32(session)), zap.String("zone", cut(hello.Zone)),
 		zap.String("address", firstAddress(hello)), zap.String("version", cut(hello.Version)), zap.Bool("new", hello.Session == 0),
 		zap.Stringer("key", keys.FromContext(stream.Context()).Hash))
-	// The sender and the receiver end with the stream, at the latest after this function returns.
-	if !t.spawn(func() { a.send(ctx, stream, catalogue) }) || !t.spawn(func() { a.receive(ctx, stream, rest) }) {
+	// The receiver and the senders end with the stream, at the latest after this function returns.
+	if !t.spawn(func() {
+		a.begin(stream, catalogue)
+		a.receive(ctx, stream, rest)
+		a.out.close()
+		a.out.wait()
+	}) {
 		return status.Error(codes.Unavailable, errTenureOver.Error())
 	}
 	<-ctx.Done()
@@ -137,11 +139,7 @@ func (a *agent) outcome(stream rpcStream, cause error) error {
 }
 
 func (t *tenure) newAgent(session id.Session, cancel context.CancelCauseFunc) *agent {
-	a := &agent{
-		t: t, session: session, cancel: cancel, ending: make(chan struct{}),
-		watching: map[id.TopicPartition]struct{}{},
-	}
-	a.finish = sync.OnceFunc(func() { close(a.ending) })
+	a := &agent{t: t, session: session, cancel: cancel, watching: map[id.TopicPartition]struct{}{}}
 	a.out = newOutbox(t.limits.OutboxBytes, cancel)
 	a.forwards = newForwardQueue(a)
 	return a
@@ -305,32 +303,25 @@ func (t *tenure) welcome(a *agent, protocol uint32) (welcome *api.OwnerItem, cat
 	return &api.OwnerItem{Item: &api.OwnerItem_Welcome{Welcome: message}}, fullCatalogue(frozen, batchBytes), nil
 }
 
-// send writes the full catalogue, and then what the outbox holds until the stream ends.
-func (a *agent) send(ctx context.Context, stream rpcStream, catalogue iter.Seq[*api.Catalogue]) {
-	for part := range catalogue {
-		if err := a.sendItems(stream, []*api.OwnerItem{catalogueItem(part)}); err != nil {
-			a.cancel(fmt.Errorf("send to the agent: %w", err))
-			return
-		}
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-a.out.signal:
-		case <-a.ending:
-			if a.flush(stream) == nil {
-				a.cancel(errFinished)
-			}
-			return
-		}
+// begin starts the sender of a stream, which writes the full catalogue first.
+func (a *agent) begin(stream rpcStream, catalogue iter.Seq[*api.Catalogue]) {
+	send := func() {
 		if err := a.flush(stream); err != nil {
 			a.cancel(fmt.Errorf("send to the agent: %w", err))
-			return
 		}
 	}
+	a.out.begin(func() {
+		for part := range catalogue {
+			if err := a.sendItems(stream, []*api.OwnerItem{catalogueItem(part)}); err != nil {
+				a.cancel(fmt.Errorf("send to the agent: %w", err))
+				return
+			}
+		}
+		send()
+	}, send, func() { a.cancel(errFinished) })
 }
 
+// flush writes what the outbox holds. After an error, no sender runs any more.
 func (a *agent) flush(stream rpcStream) error {
 	for {
 		items, sent := a.out.take()
@@ -354,7 +345,7 @@ func (a *agent) sendItems(stream rpcStream, items []*api.OwnerItem) error {
 // end sends a last item and then ends the stream.
 func (a *agent) end(last *api.OwnerItem) {
 	a.out.push(last)
-	a.finish()
+	a.out.finish()
 	time.AfterFunc(lastWords, func() { a.cancel(errFinished) })
 }
 
@@ -379,8 +370,15 @@ func (a *agent) waits() {
 	a.out.push(new(api.OwnerItem))
 }
 
-// handle handles the items of one message. One stamp answers all probes of the message.
+// fewItems is the maximum number of items in a message whose answers wait for each other.
+const fewItems = 8
+
+// handle handles the items of one message. One stamp answers all probes of the message. Immediate answers to a few items leave in one message.
 func (a *agent) handle(ctx context.Context, items []*api.AgentItem) {
+	if len(items) <= fewItems {
+		a.out.hold()
+		defer a.out.release()
+	}
 	var probe *api.Probe
 	for _, item := range items {
 		switch i := item.Item.(type) {
@@ -444,7 +442,7 @@ func (a *agent) goodbye(ctx context.Context, request uint64) {
 		a.out.push(doneItem(request, commandFault(err)))
 		if err == nil {
 			a.t.log.Info("agent closed its session", zap.Uint32("session", uint32(a.session)))
-			a.finish()
+			a.out.finish()
 			time.AfterFunc(lastWords, func() { a.cancel(errFinished) })
 		}
 	})

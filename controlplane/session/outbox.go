@@ -17,16 +17,23 @@ var errSlow = errors.New("the agent takes messages too slowly")
 
 // outbox holds the items for one agent, in order. Their bytes are bounded. At the bound the outbox drops its items, takes no more, and fails
 // the stream; the agent comes back and subscribes anew. Answers to forwarded requests do not count: Answers bounds them.
+//
+// A sender runs while there is something to send: an idle agent has no goroutine for it.
 type outbox struct {
 	limit int
 	mu    struct {
 		sync.Mutex
-		places []*place
-		bytes  int
-		closed bool
+		places  []*place
+		bytes   int
+		closed  bool
+		sending bool // a sender runs
+		held    bool // by hold
+		last    bool // finish was called
 	}
-	signal chan struct{} // capacity 1: there may be something to send
-	over   func(error)   // called when the bound is passed
+	over func(error) // called when the bound is passed
+	send func()      // the sender: calls take until nothing is left
+	end  func()      // called when all is sent after finish
+	runs sync.WaitGroup
 }
 
 // place is one position in an outbox.
@@ -45,8 +52,56 @@ func (p *place) counted() int {
 	return p.bytes
 }
 
+// newOutbox returns an outbox without a sender, which begin sets.
 func newOutbox(limit int, over func(error)) *outbox {
-	return &outbox{limit: limit, signal: make(chan struct{}, 1), over: over}
+	o := &outbox{limit: limit, over: over}
+	o.mu.sending = true // until begin
+	return o
+}
+
+// begin starts the first sender, and has later ones run send. end is called once all is sent after finish.
+func (o *outbox) begin(first, send, end func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.send, o.end = send, end
+	if !o.mu.closed {
+		o.runs.Go(first)
+	}
+}
+
+// wait returns when no sender runs. Call close before.
+func (o *outbox) wait() { o.runs.Wait() }
+
+// wake starts a sender if there is something to send, or an end to be told, and none runs. Called with mu held.
+func (o *outbox) wake() {
+	ready := len(o.mu.places) > 0 && !o.mu.places[0].open
+	if o.mu.sending || o.mu.closed || o.mu.held || !ready && !o.mu.last {
+		return
+	}
+	o.mu.sending = true
+	o.runs.Go(o.send)
+}
+
+// hold has items wait until release, so that all that answers one message leaves in one.
+func (o *outbox) hold() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mu.held = true
+}
+
+func (o *outbox) release() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mu.held = false
+	o.wake()
+}
+
+// finish has the outbox call end once everything is sent.
+func (o *outbox) finish() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mu.last = true
+	o.wake()
 }
 
 // push appends items.
@@ -87,19 +142,17 @@ func (o *outbox) fill(p *place, items ...*api.OwnerItem) {
 	p.items, p.bytes, p.open = items, size, false
 	o.mu.bytes += p.counted()
 	over := o.mu.bytes > o.limit
+	if !over {
+		o.wake()
+	}
 	o.mu.Unlock()
 	if over {
 		o.close()
 		o.over(errSlow)
-		return
-	}
-	select {
-	case o.signal <- struct{}{}:
-	default:
 	}
 }
 
-// close drops the items, and all later ones.
+// close drops the items, and all later ones. No sender starts afterwards.
 func (o *outbox) close() {
 	o.mu.Lock()
 	dropped := o.mu.places
@@ -112,7 +165,8 @@ func (o *outbox) close() {
 	}
 }
 
-// take removes the next items that can be sent, about batchBytes of them. sent is to be called once they are sent.
+// take removes the next items that can be sent, about batchBytes of them. sent is to be called once they are sent. If there are none, the sender
+// must end: the outbox starts another one when there are.
 func (o *outbox) take() (items []*api.OwnerItem, sent func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -131,6 +185,13 @@ func (o *outbox) take() (items []*api.OwnerItem, sent func()) {
 		o.mu.bytes -= p.counted()
 		o.mu.places[0] = nil
 		o.mu.places = o.mu.places[1:]
+	}
+	if len(items) == 0 {
+		o.mu.sending = false
+		if o.mu.last && !o.mu.closed {
+			o.end()
+		}
+		return nil, nil
 	}
 	return items, func() {
 		for _, a := range answers {
