@@ -8,6 +8,21 @@ import (
 	"time"
 )
 
+// Long pauses end at multiples of slack. So the processor wakes once for many Loops, which is most of what an idle virtual cluster costs.
+const (
+	long  = 5 * time.Second
+	slack = 100 * time.Millisecond
+)
+
+// aligned returns the pause, longer by less than slack if it is long.
+func aligned(pause time.Duration) time.Duration {
+	if pause < long {
+		return pause
+	}
+	end := time.Now().Add(pause + slack - 1)
+	return time.Until(end.Truncate(slack))
+}
+
 // Loop calls a function again and again, one call at a time. Each call has a goroutine of its own, so no Loop waits for another. The zero
 // value is a Loop that has not started. Safe for concurrent use.
 type Loop struct {
@@ -33,7 +48,7 @@ func (l *Loop) Start(ctx context.Context, first time.Duration, call func(context
 	if l.mu.woken {
 		first = 0
 	}
-	l.mu.timer = time.AfterFunc(first, l.run)
+	l.mu.timer = time.AfterFunc(aligned(first), l.run)
 	context.AfterFunc(ctx, l.end)
 }
 
@@ -81,7 +96,7 @@ func (l *Loop) run() {
 	case l.mu.woken:
 		l.mu.timer.Reset(0)
 	default:
-		l.mu.timer.Reset(pause)
+		l.mu.timer.Reset(aligned(pause))
 	}
 }
 
