@@ -9,6 +9,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 const (
@@ -22,6 +24,8 @@ const (
 	leavePause = 300 * time.Millisecond
 	// handOverPause is the time between two hand-overs to better placed replicas.
 	handOverPause = time.Second
+	// lookPause is the time between two looks while nothing is misplaced.
+	lookPause = 5 * time.Second
 	// settledAfter is the time for which a better placed replica must have been registered.
 	settledAfter = 10 * time.Second
 	// askTimeout bounds a question to a better placed replica, which may ask other clocks.
@@ -134,20 +138,17 @@ func newPlacement(
 
 // run hands over until ctx ends.
 func (p *placement) run(ctx context.Context) error {
-	tick := time.NewTicker(handOverPause)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			p.round(ctx, time.Now())
+	for pause := handOverPause; wait.For(ctx, pause) == nil; {
+		pause = lookPause
+		if p.round(ctx, time.Now()) {
+			pause = handOverPause
 		}
 	}
+	return nil
 }
 
-// round hands one virtual cluster over, if one is misplaced.
-func (p *placement) round(ctx context.Context, now time.Time) {
+// round hands one virtual cluster over, if one is misplaced. It reports whether any is.
+func (p *placement) round(ctx context.Context, now time.Time) (misplacedAny bool) {
 	p.observe(now)
 	misplaced := map[string]*cluster{} // by cluster id
 	for _, e := range p.clusters() {
@@ -164,6 +165,7 @@ func (p *placement) round(ctx context.Context, now time.Time) {
 		to, _ := p.better(id, now)
 		p.handOver(ctx, misplaced[id], to, now)
 	}
+	return len(misplaced) > 0
 }
 
 // next returns the misplaced virtual cluster whose next attempt has been due longest, or "" if none is due. So refused virtual clusters do not hold up
