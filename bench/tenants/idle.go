@@ -2,6 +2,7 @@ package tenants
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -63,7 +64,10 @@ func connect(ctx context.Context, controlPlane []string, ids map[string]string) 
 				return err
 			}
 			is.runs.Go(func() { _ = one.session.Run(ctx) }) // a stream that ends shows in awaitOwned
-			if err := one.join(joining); err != nil {
+			for err = one.join(joining); errors.Is(err, errJoin) && joining.Err() == nil; err = one.join(joining) { // the owner changed
+				_ = wait.For(joining, poll)
+			}
+			if err != nil {
 				return fmt.Errorf("virtual cluster %s: %w", name, err)
 			}
 			is.runs.Go(func() { one.poll(ctx) })
@@ -125,6 +129,9 @@ func (one *idle) forward(ctx context.Context, req kmsg.Request, resp kmsg.Respon
 	return resp.ReadFrom(body)
 }
 
+// errJoin is returned by join if the group refuses the member.
+var errJoin = errors.New("join group")
+
 func (one *idle) join(ctx context.Context) error {
 	req, resp := kmsg.NewPtrJoinGroupRequest(), kmsg.NewPtrJoinGroupResponse()
 	req.Group, req.ProtocolType, req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = "group", "consumer", 300_000, 60_000
@@ -142,7 +149,7 @@ func (one *idle) join(ctx context.Context) error {
 		return fmt.Errorf("sync group: %w", err)
 	}
 	if resp.ErrorCode != 0 || synced.ErrorCode != 0 {
-		return fmt.Errorf("join group: errors %d and %d", resp.ErrorCode, synced.ErrorCode)
+		return fmt.Errorf("%w: errors %d and %d", errJoin, resp.ErrorCode, synced.ErrorCode)
 	}
 	return nil
 }
