@@ -132,7 +132,7 @@ func (x Refused_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Refused_Reason.Descriptor instead.
 func (Refused_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{37, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{38, 0}
 }
 
 type Error_Code int32
@@ -193,7 +193,7 @@ func (x Error_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Error_Code.Descriptor instead.
 func (Error_Code) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{47, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{48, 0}
 }
 
 type AskRequest struct {
@@ -1141,7 +1141,7 @@ func (x *BucketCheck) GetBundles() []uint64 {
 type Probe struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         uint64                 `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
-	NextMs        uint32                 `protobuf:"varint,2,opt,name=next_ms,json=nextMs,proto3" json:"next_ms,omitempty"` // maximum time until the agent's next probe, at most 4 s; 0, of older agents: 1 s
+	NextMs        uint32                 `protobuf:"varint,2,opt,name=next_ms,json=nextMs,proto3" json:"next_ms,omitempty"` // maximum time until the agent's next probe, at most Welcome.max_next_ms; 0, of older agents: 1 s
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1628,6 +1628,7 @@ type Forward struct {
 	AutoCreateTopics *bool `protobuf:"varint,15,opt,name=auto_create_topics,json=autoCreateTopics,proto3,oneof" json:"auto_create_topics,omitempty"` // the agent creates topics that clients ask for; unset by older agents
 	// Bytes of the answer's body that the agent has room for; 0 means 32 MiB. A larger answer has the error LARGE instead.
 	MaxAnswerBytes uint32 `protobuf:"varint,16,opt,name=max_answer_bytes,json=maxAnswerBytes,proto3" json:"max_answer_bytes,omitempty"`
+	Repeats        bool   `protobuf:"varint,17,opt,name=repeats,proto3" json:"repeats,omitempty"` // the agent knows repeat_ms
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1772,6 +1773,13 @@ func (x *Forward) GetMaxAnswerBytes() uint32 {
 		return x.MaxAnswerBytes
 	}
 	return 0
+}
+
+func (x *Forward) GetRepeats() bool {
+	if x != nil {
+		return x.Repeats
+	}
+	return false
 }
 
 // Drain takes the agent out of the membership; it goes on committing until Goodbye.
@@ -2499,7 +2507,7 @@ func (x *AbortedUploads) GetYoung() uint32 {
 	return 0
 }
 
-// Load is an agent's load, averaged over the last seconds. Agents send it once a second, and once in 3.5 s while they are idle. It never
+// Load is an agent's load, averaged over the last seconds. Agents send it once a second, and with each probe while they are idle. It never
 // reaches the log. cpu, network and buffers are shares of what the process may use, from 0 to 1. 0 may mean unknown.
 type Load struct {
 	state                 protoimpl.MessageState `protogen:"open.v1"`
@@ -2695,6 +2703,7 @@ type OwnerItem struct {
 	//	*OwnerItem_CancelJob
 	//	*OwnerItem_ZoneWriter
 	//	*OwnerItem_Errand
+	//	*OwnerItem_RecallAnswers
 	Item          isOwnerItem_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2854,6 +2863,15 @@ func (x *OwnerItem) GetErrand() *Errand {
 	return nil
 }
 
+func (x *OwnerItem) GetRecallAnswers() *RecallAnswers {
+	if x != nil {
+		if x, ok := x.Item.(*OwnerItem_RecallAnswers); ok {
+			return x.RecallAnswers
+		}
+	}
+	return nil
+}
+
 type isOwnerItem_Item interface {
 	isOwnerItem_Item()
 }
@@ -2910,6 +2928,10 @@ type OwnerItem_Errand struct {
 	Errand *Errand `protobuf:"bytes,13,opt,name=errand,proto3,oneof"`
 }
 
+type OwnerItem_RecallAnswers struct {
+	RecallAnswers *RecallAnswers `protobuf:"bytes,14,opt,name=recall_answers,json=recallAnswers,proto3,oneof"`
+}
+
 func (*OwnerItem_Welcome) isOwnerItem_Item() {}
 
 func (*OwnerItem_Refused) isOwnerItem_Item() {}
@@ -2936,6 +2958,45 @@ func (*OwnerItem_ZoneWriter) isOwnerItem_Item() {}
 
 func (*OwnerItem_Errand) isOwnerItem_Item() {}
 
+func (*OwnerItem_RecallAnswers) isOwnerItem_Item() {}
+
+// RecallAnswers ends the time of all ForwardAnswers with repeat_ms, those to requests under way included.
+type RecallAnswers struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecallAnswers) Reset() {
+	*x = RecallAnswers{}
+	mi := &file_controlplane_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecallAnswers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecallAnswers) ProtoMessage() {}
+
+func (x *RecallAnswers) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecallAnswers.ProtoReflect.Descriptor instead.
+func (*RecallAnswers) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{35}
+}
+
 // Welcome opens a stream. Later in a stream, the owner sends a Welcome with a new peer_secret and no other field. Older agents ignore it.
 type Welcome struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -2950,13 +3011,14 @@ type Welcome struct {
 	SteadyMs       uint64                 `protobuf:"varint,9,opt,name=steady_ms,json=steadyMs,proto3" json:"steady_ms,omitempty"`                   // the owner's steady clock: time since its tenure began, plus 1 ms, so never 0
 	VirtualCluster string                 `protobuf:"bytes,10,opt,name=virtual_cluster,json=virtualCluster,proto3" json:"virtual_cluster,omitempty"` // name; empty from older owners
 	PeerSecret     string                 `protobuf:"bytes,11,opt,name=peer_secret,json=peerSecret,proto3" json:"peer_secret,omitempty"`             // by which the agents of the virtual cluster know each other; empty from older owners
+	MaxNextMs      uint32                 `protobuf:"varint,12,opt,name=max_next_ms,json=maxNextMs,proto3" json:"max_next_ms,omitempty"`             // maximum of Probe.next_ms; 0, of older owners: 1 s
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_controlplane_proto_msgTypes[35]
+	mi := &file_controlplane_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2968,7 +3030,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[35]
+	mi := &file_controlplane_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2981,7 +3043,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{35}
+	return file_controlplane_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Welcome) GetProtocol() uint32 {
@@ -3061,6 +3123,13 @@ func (x *Welcome) GetPeerSecret() string {
 	return ""
 }
 
+func (x *Welcome) GetMaxNextMs() uint32 {
+	if x != nil {
+		return x.MaxNextMs
+	}
+	return 0
+}
+
 // ZoneWriter names the agent that writes the batches of this agent's clients. It holds until the next ZoneWriter, even without an owner.
 // Until the first one, the agent writes its own batches.
 type ZoneWriter struct {
@@ -3074,7 +3143,7 @@ type ZoneWriter struct {
 
 func (x *ZoneWriter) Reset() {
 	*x = ZoneWriter{}
-	mi := &file_controlplane_proto_msgTypes[36]
+	mi := &file_controlplane_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3086,7 +3155,7 @@ func (x *ZoneWriter) String() string {
 func (*ZoneWriter) ProtoMessage() {}
 
 func (x *ZoneWriter) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[36]
+	mi := &file_controlplane_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3099,7 +3168,7 @@ func (x *ZoneWriter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ZoneWriter.ProtoReflect.Descriptor instead.
 func (*ZoneWriter) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{36}
+	return file_controlplane_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ZoneWriter) GetSession() uint32 {
@@ -3138,7 +3207,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_controlplane_proto_msgTypes[37]
+	mi := &file_controlplane_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3150,7 +3219,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[37]
+	mi := &file_controlplane_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3163,7 +3232,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{37}
+	return file_controlplane_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Refused) GetReason() Refused_Reason {
@@ -3226,7 +3295,7 @@ type Catalogue struct {
 
 func (x *Catalogue) Reset() {
 	*x = Catalogue{}
-	mi := &file_controlplane_proto_msgTypes[38]
+	mi := &file_controlplane_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3238,7 +3307,7 @@ func (x *Catalogue) String() string {
 func (*Catalogue) ProtoMessage() {}
 
 func (x *Catalogue) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[38]
+	mi := &file_controlplane_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3251,7 +3320,7 @@ func (x *Catalogue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalogue.ProtoReflect.Descriptor instead.
 func (*Catalogue) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{38}
+	return file_controlplane_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Catalogue) GetIndex() uint64 {
@@ -3349,7 +3418,7 @@ type ClientMetrics struct {
 
 func (x *ClientMetrics) Reset() {
 	*x = ClientMetrics{}
-	mi := &file_controlplane_proto_msgTypes[39]
+	mi := &file_controlplane_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3361,7 +3430,7 @@ func (x *ClientMetrics) String() string {
 func (*ClientMetrics) ProtoMessage() {}
 
 func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[39]
+	mi := &file_controlplane_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3374,7 +3443,7 @@ func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientMetrics.ProtoReflect.Descriptor instead.
 func (*ClientMetrics) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{39}
+	return file_controlplane_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ClientMetrics) GetName() string {
@@ -3404,7 +3473,7 @@ type Topic struct {
 
 func (x *Topic) Reset() {
 	*x = Topic{}
-	mi := &file_controlplane_proto_msgTypes[40]
+	mi := &file_controlplane_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3416,7 +3485,7 @@ func (x *Topic) String() string {
 func (*Topic) ProtoMessage() {}
 
 func (x *Topic) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[40]
+	mi := &file_controlplane_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3429,7 +3498,7 @@ func (x *Topic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topic.ProtoReflect.Descriptor instead.
 func (*Topic) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{40}
+	return file_controlplane_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Topic) GetId() []byte {
@@ -3482,7 +3551,7 @@ type Membership struct {
 
 func (x *Membership) Reset() {
 	*x = Membership{}
-	mi := &file_controlplane_proto_msgTypes[41]
+	mi := &file_controlplane_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3494,7 +3563,7 @@ func (x *Membership) String() string {
 func (*Membership) ProtoMessage() {}
 
 func (x *Membership) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[41]
+	mi := &file_controlplane_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3507,7 +3576,7 @@ func (x *Membership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Membership.ProtoReflect.Descriptor instead.
 func (*Membership) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{41}
+	return file_controlplane_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Membership) GetVersion() uint64 {
@@ -3551,7 +3620,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_controlplane_proto_msgTypes[42]
+	mi := &file_controlplane_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3563,7 +3632,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[42]
+	mi := &file_controlplane_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3576,7 +3645,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{42}
+	return file_controlplane_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Member) GetSession() uint32 {
@@ -3625,7 +3694,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_controlplane_proto_msgTypes[43]
+	mi := &file_controlplane_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3637,7 +3706,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[43]
+	mi := &file_controlplane_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3650,7 +3719,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{43}
+	return file_controlplane_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Notice) GetIndex() uint64 {
@@ -3682,7 +3751,7 @@ type PartitionNotice struct {
 
 func (x *PartitionNotice) Reset() {
 	*x = PartitionNotice{}
-	mi := &file_controlplane_proto_msgTypes[44]
+	mi := &file_controlplane_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3694,7 +3763,7 @@ func (x *PartitionNotice) String() string {
 func (*PartitionNotice) ProtoMessage() {}
 
 func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[44]
+	mi := &file_controlplane_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3707,7 +3776,7 @@ func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionNotice.ProtoReflect.Descriptor instead.
 func (*PartitionNotice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{44}
+	return file_controlplane_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PartitionNotice) GetTopic() []byte {
@@ -3772,7 +3841,7 @@ type AbortedTransaction struct {
 
 func (x *AbortedTransaction) Reset() {
 	*x = AbortedTransaction{}
-	mi := &file_controlplane_proto_msgTypes[45]
+	mi := &file_controlplane_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3784,7 +3853,7 @@ func (x *AbortedTransaction) String() string {
 func (*AbortedTransaction) ProtoMessage() {}
 
 func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[45]
+	mi := &file_controlplane_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3797,7 +3866,7 @@ func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortedTransaction.ProtoReflect.Descriptor instead.
 func (*AbortedTransaction) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{45}
+	return file_controlplane_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *AbortedTransaction) GetProducerId() int64 {
@@ -3833,7 +3902,7 @@ type Stamp struct {
 
 func (x *Stamp) Reset() {
 	*x = Stamp{}
-	mi := &file_controlplane_proto_msgTypes[46]
+	mi := &file_controlplane_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3845,7 +3914,7 @@ func (x *Stamp) String() string {
 func (*Stamp) ProtoMessage() {}
 
 func (x *Stamp) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[46]
+	mi := &file_controlplane_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3858,7 +3927,7 @@ func (x *Stamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stamp.ProtoReflect.Descriptor instead.
 func (*Stamp) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{46}
+	return file_controlplane_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Stamp) GetToken() uint64 {
@@ -3900,7 +3969,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_controlplane_proto_msgTypes[47]
+	mi := &file_controlplane_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3912,7 +3981,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[47]
+	mi := &file_controlplane_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3925,7 +3994,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{47}
+	return file_controlplane_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Error) GetCode() Error_Code {
@@ -3954,7 +4023,7 @@ type CommitAnswer struct {
 
 func (x *CommitAnswer) Reset() {
 	*x = CommitAnswer{}
-	mi := &file_controlplane_proto_msgTypes[48]
+	mi := &file_controlplane_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3966,7 +4035,7 @@ func (x *CommitAnswer) String() string {
 func (*CommitAnswer) ProtoMessage() {}
 
 func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[48]
+	mi := &file_controlplane_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3979,7 +4048,7 @@ func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitAnswer.ProtoReflect.Descriptor instead.
 func (*CommitAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{48}
+	return file_controlplane_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *CommitAnswer) GetRequest() uint64 {
@@ -4022,7 +4091,7 @@ type LookupAnswer struct {
 
 func (x *LookupAnswer) Reset() {
 	*x = LookupAnswer{}
-	mi := &file_controlplane_proto_msgTypes[49]
+	mi := &file_controlplane_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4034,7 +4103,7 @@ func (x *LookupAnswer) String() string {
 func (*LookupAnswer) ProtoMessage() {}
 
 func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[49]
+	mi := &file_controlplane_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4047,7 +4116,7 @@ func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupAnswer.ProtoReflect.Descriptor instead.
 func (*LookupAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{49}
+	return file_controlplane_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *LookupAnswer) GetRequest() uint64 {
@@ -4095,7 +4164,7 @@ type PartitionAnswer struct {
 
 func (x *PartitionAnswer) Reset() {
 	*x = PartitionAnswer{}
-	mi := &file_controlplane_proto_msgTypes[50]
+	mi := &file_controlplane_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4107,7 +4176,7 @@ func (x *PartitionAnswer) String() string {
 func (*PartitionAnswer) ProtoMessage() {}
 
 func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[50]
+	mi := &file_controlplane_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4120,7 +4189,7 @@ func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionAnswer.ProtoReflect.Descriptor instead.
 func (*PartitionAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{50}
+	return file_controlplane_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PartitionAnswer) GetUnknown() bool {
@@ -4173,17 +4242,19 @@ func (x *PartitionAnswer) GetAborted() []*AbortedTransaction {
 }
 
 type ForwardAnswer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Request       uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
-	Body          []byte                 `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"` // the response's body, after its header
-	Error         *Error                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Request uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
+	Body    []byte                 `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"` // the response's body, after its header
+	Error   *Error                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	// For this time from the request on, the agent answers the same request of the same principal itself, with the same body.
+	RepeatMs      uint32 `protobuf:"varint,4,opt,name=repeat_ms,json=repeatMs,proto3" json:"repeat_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ForwardAnswer) Reset() {
 	*x = ForwardAnswer{}
-	mi := &file_controlplane_proto_msgTypes[51]
+	mi := &file_controlplane_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4195,7 +4266,7 @@ func (x *ForwardAnswer) String() string {
 func (*ForwardAnswer) ProtoMessage() {}
 
 func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[51]
+	mi := &file_controlplane_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4208,7 +4279,7 @@ func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardAnswer.ProtoReflect.Descriptor instead.
 func (*ForwardAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{51}
+	return file_controlplane_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ForwardAnswer) GetRequest() uint64 {
@@ -4232,6 +4303,13 @@ func (x *ForwardAnswer) GetError() *Error {
 	return nil
 }
 
+func (x *ForwardAnswer) GetRepeatMs() uint32 {
+	if x != nil {
+		return x.RepeatMs
+	}
+	return 0
+}
+
 type Done struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Request       uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
@@ -4242,7 +4320,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_controlplane_proto_msgTypes[52]
+	mi := &file_controlplane_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4254,7 +4332,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[52]
+	mi := &file_controlplane_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4267,7 +4345,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{52}
+	return file_controlplane_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Done) GetRequest() uint64 {
@@ -4296,7 +4374,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_controlplane_proto_msgTypes[53]
+	mi := &file_controlplane_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4308,7 +4386,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[53]
+	mi := &file_controlplane_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4321,7 +4399,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{53}
+	return file_controlplane_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Job) GetJob() uint32 {
@@ -4355,7 +4433,7 @@ type CancelJob struct {
 
 func (x *CancelJob) Reset() {
 	*x = CancelJob{}
-	mi := &file_controlplane_proto_msgTypes[54]
+	mi := &file_controlplane_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4367,7 +4445,7 @@ func (x *CancelJob) String() string {
 func (*CancelJob) ProtoMessage() {}
 
 func (x *CancelJob) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[54]
+	mi := &file_controlplane_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4380,7 +4458,7 @@ func (x *CancelJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJob.ProtoReflect.Descriptor instead.
 func (*CancelJob) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{54}
+	return file_controlplane_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CancelJob) GetJob() uint32 {
@@ -4408,7 +4486,7 @@ type Errand struct {
 
 func (x *Errand) Reset() {
 	*x = Errand{}
-	mi := &file_controlplane_proto_msgTypes[55]
+	mi := &file_controlplane_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4420,7 +4498,7 @@ func (x *Errand) String() string {
 func (*Errand) ProtoMessage() {}
 
 func (x *Errand) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[55]
+	mi := &file_controlplane_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4433,7 +4511,7 @@ func (x *Errand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Errand.ProtoReflect.Descriptor instead.
 func (*Errand) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{55}
+	return file_controlplane_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Errand) GetId() uint64 {
@@ -4524,7 +4602,7 @@ type DeleteBundles struct {
 
 func (x *DeleteBundles) Reset() {
 	*x = DeleteBundles{}
-	mi := &file_controlplane_proto_msgTypes[56]
+	mi := &file_controlplane_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4536,7 +4614,7 @@ func (x *DeleteBundles) String() string {
 func (*DeleteBundles) ProtoMessage() {}
 
 func (x *DeleteBundles) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[56]
+	mi := &file_controlplane_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4549,7 +4627,7 @@ func (x *DeleteBundles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteBundles.ProtoReflect.Descriptor instead.
 func (*DeleteBundles) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{56}
+	return file_controlplane_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *DeleteBundles) GetBundles() []uint64 {
@@ -4568,7 +4646,7 @@ type MarkBucket struct {
 
 func (x *MarkBucket) Reset() {
 	*x = MarkBucket{}
-	mi := &file_controlplane_proto_msgTypes[57]
+	mi := &file_controlplane_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4580,7 +4658,7 @@ func (x *MarkBucket) String() string {
 func (*MarkBucket) ProtoMessage() {}
 
 func (x *MarkBucket) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[57]
+	mi := &file_controlplane_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4593,7 +4671,7 @@ func (x *MarkBucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkBucket.ProtoReflect.Descriptor instead.
 func (*MarkBucket) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{57}
+	return file_controlplane_proto_rawDescGZIP(), []int{58}
 }
 
 // ListSession lists the objects of an agent session or a job, one page.
@@ -4607,7 +4685,7 @@ type ListSession struct {
 
 func (x *ListSession) Reset() {
 	*x = ListSession{}
-	mi := &file_controlplane_proto_msgTypes[58]
+	mi := &file_controlplane_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4619,7 +4697,7 @@ func (x *ListSession) String() string {
 func (*ListSession) ProtoMessage() {}
 
 func (x *ListSession) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[58]
+	mi := &file_controlplane_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4632,7 +4710,7 @@ func (x *ListSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSession.ProtoReflect.Descriptor instead.
 func (*ListSession) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{58}
+	return file_controlplane_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListSession) GetSession() uint32 {
@@ -4659,7 +4737,7 @@ type AbortUploads struct {
 
 func (x *AbortUploads) Reset() {
 	*x = AbortUploads{}
-	mi := &file_controlplane_proto_msgTypes[59]
+	mi := &file_controlplane_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4671,7 +4749,7 @@ func (x *AbortUploads) String() string {
 func (*AbortUploads) ProtoMessage() {}
 
 func (x *AbortUploads) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[59]
+	mi := &file_controlplane_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4684,7 +4762,7 @@ func (x *AbortUploads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortUploads.ProtoReflect.Descriptor instead.
 func (*AbortUploads) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{59}
+	return file_controlplane_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *AbortUploads) GetSession() uint32 {
@@ -4800,7 +4878,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"partitions\"B\n" +
 	"\fPartitionRef\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\fR\x05topic\x12\x1c\n" +
-	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\xfd\x03\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\x97\x04\n" +
 	"\aForward\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x17\n" +
 	"\aapi_key\x18\x02 \x01(\x05R\x06apiKey\x12\x1f\n" +
@@ -4822,7 +4900,8 @@ const file_controlplane_proto_rawDesc = "" +
 	"zone_known\x18\r \x01(\bH\x00R\tzoneKnown\x88\x01\x01\x12\x1b\n" +
 	"\tstand_ins\x18\x0e \x01(\bR\bstandIns\x121\n" +
 	"\x12auto_create_topics\x18\x0f \x01(\bH\x01R\x10autoCreateTopics\x88\x01\x01\x12(\n" +
-	"\x10max_answer_bytes\x18\x10 \x01(\rR\x0emaxAnswerBytesB\r\n" +
+	"\x10max_answer_bytes\x18\x10 \x01(\rR\x0emaxAnswerBytes\x12\x18\n" +
+	"\arepeats\x18\x11 \x01(\bR\arepeatsB\r\n" +
 	"\v_zone_knownB\x15\n" +
 	"\x13_auto_create_topics\"!\n" +
 	"\x05Drain\x12\x18\n" +
@@ -4891,7 +4970,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\n" +
 	"_uptime_ms\"C\n" +
 	"\aToAgent\x128\n" +
-	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.OwnerItemR\x05items\"\xbb\x06\n" +
+	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.OwnerItemR\x05items\"\x8c\a\n" +
 	"\tOwnerItem\x12<\n" +
 	"\awelcome\x18\x01 \x01(\v2 .freshet.controlplane.v1.WelcomeH\x00R\awelcome\x12<\n" +
 	"\arefused\x18\x02 \x01(\v2 .freshet.controlplane.v1.RefusedH\x00R\arefused\x12B\n" +
@@ -4908,8 +4987,10 @@ const file_controlplane_proto_rawDesc = "" +
 	"cancel_job\x18\v \x01(\v2\".freshet.controlplane.v1.CancelJobH\x00R\tcancelJob\x12F\n" +
 	"\vzone_writer\x18\f \x01(\v2#.freshet.controlplane.v1.ZoneWriterH\x00R\n" +
 	"zoneWriter\x129\n" +
-	"\x06errand\x18\r \x01(\v2\x1f.freshet.controlplane.v1.ErrandH\x00R\x06errandB\x06\n" +
-	"\x04item\"\xc9\x02\n" +
+	"\x06errand\x18\r \x01(\v2\x1f.freshet.controlplane.v1.ErrandH\x00R\x06errand\x12O\n" +
+	"\x0erecall_answers\x18\x0e \x01(\v2&.freshet.controlplane.v1.RecallAnswersH\x00R\rrecallAnswersB\x06\n" +
+	"\x04item\"\x0f\n" +
+	"\rRecallAnswers\"\xe9\x02\n" +
 	"\aWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\asession\x18\x02 \x01(\rR\asession\x12\x19\n" +
@@ -4924,7 +5005,8 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x0fvirtual_cluster\x18\n" +
 	" \x01(\tR\x0evirtualCluster\x12\x1f\n" +
 	"\vpeer_secret\x18\v \x01(\tR\n" +
-	"peerSecret\"h\n" +
+	"peerSecret\x12\x1e\n" +
+	"\vmax_next_ms\x18\f \x01(\rR\tmaxNextMs\"h\n" +
 	"\n" +
 	"ZoneWriter\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x1b\n" +
@@ -5049,11 +5131,12 @@ const file_controlplane_proto_rawDesc = "" +
 	"lastStable\x12\x18\n" +
 	"\aextents\x18\x05 \x01(\fR\aextents\x12\x12\n" +
 	"\x04more\x18\x06 \x01(\bR\x04more\x12E\n" +
-	"\aaborted\x18\a \x03(\v2+.freshet.controlplane.v1.AbortedTransactionR\aaborted\"s\n" +
+	"\aaborted\x18\a \x03(\v2+.freshet.controlplane.v1.AbortedTransactionR\aaborted\"\x90\x01\n" +
 	"\rForwardAnswer\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x12\n" +
 	"\x04body\x18\x02 \x01(\fR\x04body\x124\n" +
-	"\x05error\x18\x03 \x01(\v2\x1e.freshet.controlplane.v1.ErrorR\x05error\"V\n" +
+	"\x05error\x18\x03 \x01(\v2\x1e.freshet.controlplane.v1.ErrorR\x05error\x12\x1b\n" +
+	"\trepeat_ms\x18\x04 \x01(\rR\brepeatMs\"V\n" +
 	"\x04Done\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x124\n" +
 	"\x05error\x18\x02 \x01(\v2\x1e.freshet.controlplane.v1.ErrorR\x05error\"?\n" +
@@ -5107,7 +5190,7 @@ func file_controlplane_proto_rawDescGZIP() []byte {
 }
 
 var file_controlplane_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
 var file_controlplane_proto_goTypes = []any{
 	(Role)(0),                  // 0: freshet.controlplane.v1.Role
 	(Refused_Reason)(0),        // 1: freshet.controlplane.v1.Refused.Reason
@@ -5147,34 +5230,35 @@ var file_controlplane_proto_goTypes = []any{
 	(*Load)(nil),               // 35: freshet.controlplane.v1.Load
 	(*ToAgent)(nil),            // 36: freshet.controlplane.v1.ToAgent
 	(*OwnerItem)(nil),          // 37: freshet.controlplane.v1.OwnerItem
-	(*Welcome)(nil),            // 38: freshet.controlplane.v1.Welcome
-	(*ZoneWriter)(nil),         // 39: freshet.controlplane.v1.ZoneWriter
-	(*Refused)(nil),            // 40: freshet.controlplane.v1.Refused
-	(*Catalogue)(nil),          // 41: freshet.controlplane.v1.Catalogue
-	(*ClientMetrics)(nil),      // 42: freshet.controlplane.v1.ClientMetrics
-	(*Topic)(nil),              // 43: freshet.controlplane.v1.Topic
-	(*Membership)(nil),         // 44: freshet.controlplane.v1.Membership
-	(*Member)(nil),             // 45: freshet.controlplane.v1.Member
-	(*Notice)(nil),             // 46: freshet.controlplane.v1.Notice
-	(*PartitionNotice)(nil),    // 47: freshet.controlplane.v1.PartitionNotice
-	(*AbortedTransaction)(nil), // 48: freshet.controlplane.v1.AbortedTransaction
-	(*Stamp)(nil),              // 49: freshet.controlplane.v1.Stamp
-	(*Error)(nil),              // 50: freshet.controlplane.v1.Error
-	(*CommitAnswer)(nil),       // 51: freshet.controlplane.v1.CommitAnswer
-	(*LookupAnswer)(nil),       // 52: freshet.controlplane.v1.LookupAnswer
-	(*PartitionAnswer)(nil),    // 53: freshet.controlplane.v1.PartitionAnswer
-	(*ForwardAnswer)(nil),      // 54: freshet.controlplane.v1.ForwardAnswer
-	(*Done)(nil),               // 55: freshet.controlplane.v1.Done
-	(*Job)(nil),                // 56: freshet.controlplane.v1.Job
-	(*CancelJob)(nil),          // 57: freshet.controlplane.v1.CancelJob
-	(*Errand)(nil),             // 58: freshet.controlplane.v1.Errand
-	(*DeleteBundles)(nil),      // 59: freshet.controlplane.v1.DeleteBundles
-	(*MarkBucket)(nil),         // 60: freshet.controlplane.v1.MarkBucket
-	(*ListSession)(nil),        // 61: freshet.controlplane.v1.ListSession
-	(*AbortUploads)(nil),       // 62: freshet.controlplane.v1.AbortUploads
-	nil,                        // 63: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	nil,                        // 64: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	nil,                        // 65: freshet.controlplane.v1.Topic.ConfigsEntry
+	(*RecallAnswers)(nil),      // 38: freshet.controlplane.v1.RecallAnswers
+	(*Welcome)(nil),            // 39: freshet.controlplane.v1.Welcome
+	(*ZoneWriter)(nil),         // 40: freshet.controlplane.v1.ZoneWriter
+	(*Refused)(nil),            // 41: freshet.controlplane.v1.Refused
+	(*Catalogue)(nil),          // 42: freshet.controlplane.v1.Catalogue
+	(*ClientMetrics)(nil),      // 43: freshet.controlplane.v1.ClientMetrics
+	(*Topic)(nil),              // 44: freshet.controlplane.v1.Topic
+	(*Membership)(nil),         // 45: freshet.controlplane.v1.Membership
+	(*Member)(nil),             // 46: freshet.controlplane.v1.Member
+	(*Notice)(nil),             // 47: freshet.controlplane.v1.Notice
+	(*PartitionNotice)(nil),    // 48: freshet.controlplane.v1.PartitionNotice
+	(*AbortedTransaction)(nil), // 49: freshet.controlplane.v1.AbortedTransaction
+	(*Stamp)(nil),              // 50: freshet.controlplane.v1.Stamp
+	(*Error)(nil),              // 51: freshet.controlplane.v1.Error
+	(*CommitAnswer)(nil),       // 52: freshet.controlplane.v1.CommitAnswer
+	(*LookupAnswer)(nil),       // 53: freshet.controlplane.v1.LookupAnswer
+	(*PartitionAnswer)(nil),    // 54: freshet.controlplane.v1.PartitionAnswer
+	(*ForwardAnswer)(nil),      // 55: freshet.controlplane.v1.ForwardAnswer
+	(*Done)(nil),               // 56: freshet.controlplane.v1.Done
+	(*Job)(nil),                // 57: freshet.controlplane.v1.Job
+	(*CancelJob)(nil),          // 58: freshet.controlplane.v1.CancelJob
+	(*Errand)(nil),             // 59: freshet.controlplane.v1.Errand
+	(*DeleteBundles)(nil),      // 60: freshet.controlplane.v1.DeleteBundles
+	(*MarkBucket)(nil),         // 61: freshet.controlplane.v1.MarkBucket
+	(*ListSession)(nil),        // 62: freshet.controlplane.v1.ListSession
+	(*AbortUploads)(nil),       // 63: freshet.controlplane.v1.AbortUploads
+	nil,                        // 64: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	nil,                        // 65: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	nil,                        // 66: freshet.controlplane.v1.Topic.ConfigsEntry
 }
 var file_controlplane_proto_depIdxs = []int32{
 	10, // 0: freshet.controlplane.v1.ToOwner.items:type_name -> freshet.controlplane.v1.AgentItem
@@ -5204,56 +5288,57 @@ var file_controlplane_proto_depIdxs = []int32{
 	31, // 24: freshet.controlplane.v1.DeletedBundles.failed:type_name -> freshet.controlplane.v1.FailedBundle
 	33, // 25: freshet.controlplane.v1.SessionObjects.objects:type_name -> freshet.controlplane.v1.SessionObject
 	37, // 26: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
-	38, // 27: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
-	40, // 28: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
-	41, // 29: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
-	46, // 30: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
-	49, // 31: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
-	51, // 32: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
-	52, // 33: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
-	54, // 34: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
-	55, // 35: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
-	56, // 36: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
-	57, // 37: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
-	39, // 38: freshet.controlplane.v1.OwnerItem.zone_writer:type_name -> freshet.controlplane.v1.ZoneWriter
-	58, // 39: freshet.controlplane.v1.OwnerItem.errand:type_name -> freshet.controlplane.v1.Errand
-	1,  // 40: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
-	14, // 41: freshet.controlplane.v1.Refused.check:type_name -> freshet.controlplane.v1.BucketCheck
-	43, // 42: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
-	44, // 43: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
-	63, // 44: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	42, // 45: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
-	64, // 46: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	65, // 47: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
-	45, // 48: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
-	45, // 49: freshet.controlplane.v1.Membership.gone:type_name -> freshet.controlplane.v1.Member
-	11, // 50: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
-	47, // 51: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
-	48, // 52: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	2,  // 53: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
-	50, // 54: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
-	53, // 55: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
-	50, // 56: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
-	48, // 57: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	50, // 58: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
-	50, // 59: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
-	59, // 60: freshet.controlplane.v1.Errand.delete_bundles:type_name -> freshet.controlplane.v1.DeleteBundles
-	61, // 61: freshet.controlplane.v1.Errand.list_session:type_name -> freshet.controlplane.v1.ListSession
-	62, // 62: freshet.controlplane.v1.Errand.abort_uploads:type_name -> freshet.controlplane.v1.AbortUploads
-	60, // 63: freshet.controlplane.v1.Errand.mark_bucket:type_name -> freshet.controlplane.v1.MarkBucket
-	5,  // 64: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
-	9,  // 65: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
-	3,  // 66: freshet.controlplane.v1.Operators.Ask:input_type -> freshet.controlplane.v1.AskRequest
-	7,  // 67: freshet.controlplane.v1.Replicas.Clock:input_type -> freshet.controlplane.v1.ClockRequest
-	6,  // 68: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
-	36, // 69: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
-	4,  // 70: freshet.controlplane.v1.Operators.Ask:output_type -> freshet.controlplane.v1.AskResponse
-	8,  // 71: freshet.controlplane.v1.Replicas.Clock:output_type -> freshet.controlplane.v1.ClockResponse
-	68, // [68:72] is the sub-list for method output_type
-	64, // [64:68] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	39, // 27: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
+	41, // 28: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
+	42, // 29: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
+	47, // 30: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
+	50, // 31: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
+	52, // 32: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
+	53, // 33: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
+	55, // 34: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
+	56, // 35: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
+	57, // 36: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
+	58, // 37: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
+	40, // 38: freshet.controlplane.v1.OwnerItem.zone_writer:type_name -> freshet.controlplane.v1.ZoneWriter
+	59, // 39: freshet.controlplane.v1.OwnerItem.errand:type_name -> freshet.controlplane.v1.Errand
+	38, // 40: freshet.controlplane.v1.OwnerItem.recall_answers:type_name -> freshet.controlplane.v1.RecallAnswers
+	1,  // 41: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
+	14, // 42: freshet.controlplane.v1.Refused.check:type_name -> freshet.controlplane.v1.BucketCheck
+	44, // 43: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
+	45, // 44: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
+	64, // 45: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	43, // 46: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
+	65, // 47: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	66, // 48: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
+	46, // 49: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
+	46, // 50: freshet.controlplane.v1.Membership.gone:type_name -> freshet.controlplane.v1.Member
+	11, // 51: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
+	48, // 52: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
+	49, // 53: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	2,  // 54: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
+	51, // 55: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
+	54, // 56: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
+	51, // 57: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
+	49, // 58: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	51, // 59: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
+	51, // 60: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
+	60, // 61: freshet.controlplane.v1.Errand.delete_bundles:type_name -> freshet.controlplane.v1.DeleteBundles
+	62, // 62: freshet.controlplane.v1.Errand.list_session:type_name -> freshet.controlplane.v1.ListSession
+	63, // 63: freshet.controlplane.v1.Errand.abort_uploads:type_name -> freshet.controlplane.v1.AbortUploads
+	61, // 64: freshet.controlplane.v1.Errand.mark_bucket:type_name -> freshet.controlplane.v1.MarkBucket
+	5,  // 65: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
+	9,  // 66: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
+	3,  // 67: freshet.controlplane.v1.Operators.Ask:input_type -> freshet.controlplane.v1.AskRequest
+	7,  // 68: freshet.controlplane.v1.Replicas.Clock:input_type -> freshet.controlplane.v1.ClockRequest
+	6,  // 69: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
+	36, // 70: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
+	4,  // 71: freshet.controlplane.v1.Operators.Ask:output_type -> freshet.controlplane.v1.AskResponse
+	8,  // 72: freshet.controlplane.v1.Replicas.Clock:output_type -> freshet.controlplane.v1.ClockResponse
+	69, // [69:73] is the sub-list for method output_type
+	65, // [65:69] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_proto_init() }
@@ -5304,9 +5389,10 @@ func file_controlplane_proto_init() {
 		(*OwnerItem_CancelJob)(nil),
 		(*OwnerItem_ZoneWriter)(nil),
 		(*OwnerItem_Errand)(nil),
+		(*OwnerItem_RecallAnswers)(nil),
 	}
-	file_controlplane_proto_msgTypes[38].OneofWrappers = []any{}
-	file_controlplane_proto_msgTypes[55].OneofWrappers = []any{
+	file_controlplane_proto_msgTypes[39].OneofWrappers = []any{}
+	file_controlplane_proto_msgTypes[56].OneofWrappers = []any{
 		(*Errand_DeleteBundles)(nil),
 		(*Errand_ListSession)(nil),
 		(*Errand_AbortUploads)(nil),
@@ -5318,7 +5404,7 @@ func file_controlplane_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_proto_rawDesc), len(file_controlplane_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   63,
+			NumMessages:   64,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

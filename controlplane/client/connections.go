@@ -22,7 +22,7 @@ var errNoOwner = errors.New("no replica knows an owner")
 
 const (
 	// refreshInterval is how often the addresses of replicas are asked for while there is a stream.
-	refreshInterval = 30 * time.Second
+	refreshInterval = time.Minute
 	// idleConnection is the time without a call after which a connection is closed. A connection costs the replica memory and goroutines, and
 	// agents need other replicas than the owner only to find the next owner.
 	idleConnection = 10 * time.Second
@@ -190,7 +190,7 @@ func (c *connections) options() []grpc.DialOption {
 			},
 			MinConnectTimeout: c.cfg.DialTimeout,
 		}),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 3 * time.Second}),
 		grpc.WithInitialWindowSize(4 << 20),
 		grpc.WithInitialConnWindowSize(8 << 20),
 		grpc.WithIdleTimeout(idleConnection),

@@ -105,7 +105,27 @@ type Forward struct {
 
 // Forward hands a Kafka request to the owner and returns the response's body, after its header. It waits for an owner
 // while there is none, as long as ctx allows. Errors: ErrUnavailable, ErrInvalid (a body that is too large, too), ErrLarge, ErrThrottled.
+//
+// While groups are stable, a part of the heartbeats of their members has an answer that the owner gave before.
 func (s *Session) Forward(ctx context.Context, f Forward) ([]byte, error) {
+	key := repeatKey(&f)
+	if key == "" {
+		answer, err := s.forward(ctx, &f)
+		return answer.GetBody(), err
+	}
+	now := time.Now()
+	body, recalls := s.repeats.find(key, now)
+	if body != nil {
+		return body, nil
+	}
+	answer, err := s.forward(ctx, &f)
+	if repeat := time.Duration(answer.GetRepeatMs()) * time.Millisecond; repeat > 0 {
+		s.repeats.keep(key, recalls, answer.Body, now.Add(repeat))
+	}
+	return answer.GetBody(), err
+}
+
+func (s *Session) forward(ctx context.Context, f *Forward) (*api.ForwardAnswer, error) {
 	if len(f.Body) > maxForwardBytes {
 		return nil, fmt.Errorf("%w: a request of %d bytes, at most %d", ErrInvalid, len(f.Body), maxForwardBytes)
 	}
@@ -122,13 +142,13 @@ func (s *Session) Forward(ctx context.Context, f Forward) ([]byte, error) {
 			ApiKey: int32(f.Key), ApiVersion: int32(f.Version), Body: body, Principal: f.Principal,
 			ClientId: f.ClientID, Host: f.Host, Node: node, Zone: f.Zone, Connection: f.Connection, Listener: f.Listener,
 			AsOf: f.AsOf, ZoneKnown: &f.ZoneKnown, StandIns: f.StandIns, AutoCreateTopics: &s.cfg.AutoCreateTopics,
-			MaxAnswerBytes: uint32(f.Room),
+			MaxAnswerBytes: uint32(f.Room), Repeats: true,
 		},
 	}}})
 	if err != nil {
 		return nil, err
 	}
-	return answer.GetForward().GetBody(), nil
+	return answer.GetForward(), nil
 }
 
 // Drain takes the agent out of the membership that clients see, now and in later sessions of this Session. It

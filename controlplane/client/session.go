@@ -53,6 +53,7 @@ type Session struct {
 	// forwarded requests have a bound of their own.
 	budget, forwards, waits *semaphore.Weighted
 	probes                  prober
+	repeats                 repeats
 	clock                   ownerClock
 
 	mu struct {

@@ -32,6 +32,7 @@ type stream struct {
 	steady steady         // the owner's clock; guarded by Session.mu
 	parts  *api.Catalogue // received parts of a full catalogue, joined; used by the receiving goroutine
 	next   time.Duration  // maximum time until the next probe, as told with each probe; guarded by Session.mu
+	rest   time.Duration  // maximum time until the next probe of an idle agent
 	// The others are used by begin, and then by the sending goroutine.
 	asked   time.Time // when the agent's load was asked for last
 	load    *api.Load // the answer; nil: none
@@ -208,6 +209,7 @@ func (s *Session) begin(st *stream, welcome *api.Welcome) {
 		close(s.mu.opened)
 	}
 	st.steady = steadyAt(welcome.SteadyMs)
+	st.rest = max(reportInterval, min(idleInterval, time.Duration(welcome.MaxNextMs)*time.Millisecond))
 	for _, c := range s.mu.calls.inOrder() {
 		st.call(c)
 	}
@@ -223,6 +225,7 @@ func (s *Session) begin(st *stream, welcome *api.Welcome) {
 
 // leaveStream detaches the session from its stream. Calls that were sent and must not be repeated fail with ErrUnavailable.
 func (s *Session) leaveStream() {
+	s.repeats.recall()
 	s.mu.Lock()
 	s.mu.stream = nil
 	spent := s.mu.calls.takeSpent()
@@ -238,8 +241,8 @@ const (
 	// reportInterval is the maximum time between two load reports of an agent that is not idle.
 	reportInterval = 2 * probeInterval
 	// idleInterval is the maximum time between two probes, and between two load reports, of an idle agent. Probes are most of what such an
-	// agent costs the owner. The heartbeats of a Kafka consumer come every 3 s by default, and probes go along.
-	idleInterval = 3500 * time.Millisecond
+	// agent costs the owner. A Kafka consumer has heartbeats every 3 s by default, of which one in 12 s is forwarded, and probes go along.
+	idleInterval = 12500 * time.Millisecond
 )
 
 // send writes the outbox in batches, and sends probes and load reports. It ends the stream if the owner leaves a probe without an answer and is
@@ -279,8 +282,8 @@ func (s *Session) flush(st *stream) error {
 		if len(items) == 0 {
 			return nil
 		}
-		if st.next == idleInterval && time.Until(st.due) < idleInterval-reportInterval {
-			s.heartbeat(st, idleInterval, true)
+		if st.next == st.rest && time.Until(st.due) < st.rest-reportInterval {
+			s.heartbeat(st, st.rest, true)
 			items = append(items, st.out.take()...)
 		}
 		st.commits = st.commits || slices.ContainsFunc(items, func(i *api.AgentItem) bool { return i.GetCommit() != nil })
@@ -329,6 +332,8 @@ func (s *Session) dispatch(st *stream, item *api.OwnerItem) error {
 		s.errand(i.Errand)
 	case *api.OwnerItem_ZoneWriter:
 		s.zoneWriter(i.ZoneWriter)
+	case *api.OwnerItem_RecallAnswers:
+		s.repeats.recall()
 	case *api.OwnerItem_Welcome:
 		s.peerSecret(i.Welcome.PeerSecret)
 	case *api.OwnerItem_Stamp:

@@ -22,14 +22,13 @@ func (s *Session) report(st *stream) {
 	case st.commits || !idle(st.load, st.said):
 		s.heartbeat(st, reportInterval, true)
 	case st.asked.Add(probeInterval / 2).After(st.due): // this tick is the nearest
-		s.heartbeat(st, idleInterval, true)
+		s.heartbeat(st, st.rest, true)
 	}
 }
 
-// idle reports whether a load says that clients write nothing, and nothing else that the owner acts on.
+// idle reports whether a load is that of an idle agent, without a change that the owner acts on.
 func idle(load, before *api.Load) bool {
-	return load.GetProduceBytesPerSecond() == 0 && load.GetPutsWanted() == 0 &&
-		load.GetTakesBatches() == before.GetTakesBatches() && load.GetZoneWriter() == before.GetZoneWriter()
+	return load.Idle() && load.GetTakesBatches() == before.GetTakesBatches() && load.GetZoneWriter() == before.GetZoneWriter()
 }
 
 func (s *Session) zoneWriter(m *api.ZoneWriter) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/group/classic"
 	"github.com/freshet-io/freshet/controlplane/group/step"
+	"github.com/freshet-io/freshet/controlplane/session"
 )
 
 // JoinGroup, key 11, versions 0-9. The classic protocol in classic groups, and in consumer groups that have members
@@ -102,7 +103,7 @@ func (c *call) heartbeat(in *kmsg.HeartbeatRequest) {
 		if g.consumer != nil {
 			return g.afterConsumer(now, g.consumer.ClassicHeartbeat(now, in, reply))
 		}
-		return g.classic.Heartbeat(now, c.client(), in, reply)
+		return g.classic.Heartbeat(now, in, session.AnswerOf(c.ctx).Repeat, reply)
 	})
 }
 

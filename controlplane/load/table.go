@@ -1,4 +1,4 @@
-// Package load keeps the latest load report of each agent. Agents report once a second, idle ones once in 3.5 s. The reports are the soft state of
+// Package load keeps the latest load report of each agent. Agents report once a second, idle ones once in 12.5 s. The reports are the soft state of
 // one tenure: they never reach the log, and a new owner has them again within a second or two.
 package load
 
@@ -11,10 +11,21 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// Fresh is how long a report counts: an agent that was silent for longer is left out of Recent.
-const Fresh = 5 * time.Second
+// Times for which a report counts. An agent that was silent for longer is left out of Recent.
+const (
+	fresh     = 5 * time.Second
+	freshIdle = 15 * time.Second
+)
 
-// Bounds of what is taken in.
+// Fresh returns the time for which a report counts.
+func Fresh(l *api.Load) time.Duration {
+	if l.Idle() {
+		return freshIdle
+	}
+	return fresh
+}
+
+// Bounds of accepted reports.
 const (
 	// maxAgents bounds the agents of a virtual cluster that are kept.
 	maxAgents = 10_000
@@ -79,11 +90,11 @@ func (t *Table) Forget(session id.Session) {
 	delete(t.mu.agents, session)
 }
 
-// Recent returns the agents heard of within the last 5 s.
+// Recent returns the agents whose last report still counts.
 func (t *Table) Recent(now time.Time) map[id.Session]Agent {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	recent := maps.Clone(t.mu.agents)
-	maps.DeleteFunc(recent, func(_ id.Session, a Agent) bool { return now.Sub(a.Heard) > Fresh })
+	maps.DeleteFunc(recent, func(_ id.Session, a Agent) bool { return now.Sub(a.Heard) > Fresh(a.Load) })
 	return recent
 }

@@ -24,11 +24,11 @@ func TestTable_KeepsWhatWasHeardOfLate(t *testing.T) {
 	require.True(t, table.Heard(2, rate(2), start))
 	require.True(t, table.Heard(1, rate(3), start.Add(time.Second)))
 	require.True(t, table.Heard(4, rate(4), start.Add(time.Second)))
-	require.Len(t, table.Recent(start.Add(load.Fresh)), 3)
+	require.Len(t, table.Recent(start.Add(load.Fresh(rate(2)))), 3)
 
 	require.Equal(t, map[id.Session]load.Agent{
 		1: {Load: rate(3), Heard: start.Add(time.Second)}, 4: {Load: rate(4), Heard: start.Add(time.Second)},
-	}, table.Recent(start.Add(load.Fresh+1)), "2 was silent too long")
+	}, table.Recent(start.Add(load.Fresh(rate(2))+1)), "2 was silent too long")
 
 	require.True(t, table.Heard(1, rate(9), start.Add(2*time.Second)))
 	table.Forget(4)

@@ -88,7 +88,8 @@ type Finding struct {
 // Bounds of what Find takes for healthy.
 const (
 	replicaSilence = 3 * time.Second // with a question just before
-	agentSilence   = 5 * time.Second // idle agents probe every 3.5 s
+	agentSilence   = 15 * time.Second // idle agents probe every 12.5 s
+	hiddenSilence  = 5 * time.Second  // of an agent whose stream broke
 	fullShare      = 0.9             // of an etcd member's quota
 )
 
@@ -137,7 +138,11 @@ func (s *Status) Find() {
 	}
 	for _, a := range s.Agents {
 		silence := seconds(a.Silence)
-		if a.State == session.AgentDrains || a.State != session.AgentStopped && silence < agentSilence {
+		bound := agentSilence
+		if a.State == session.AgentHidden {
+			bound = hiddenSilence
+		}
+		if a.State == session.AgentDrains || a.State != session.AgentStopped && silence < bound {
 			continue
 		}
 		zone := ""

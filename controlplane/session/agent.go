@@ -42,6 +42,7 @@ type agent struct {
 	stream   uint64       // its number, rising; set by attach
 	zone     string       // of the session; set by welcome
 	jobCalls atomic.Int32 // unanswered requests about jobs
+	repeats  atomic.Bool  // the agent may repeat answers, unless it was told to stop since
 	protocol uint32       // the agent's own
 	instance string       // of Hello
 	bucket   string       // id of the state's bucket when the agent's own was compared with it
@@ -94,8 +95,7 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	if !t.spawn(func() {
 		a.begin(stream, catalogue)
 		a.receive(ctx, stream, rest)
-		a.out.close()
-		a.out.wait()
+		a.out.close() // no sender starts after the tenure's work may have ended
 	}) {
 		return status.Error(codes.Unavailable, errTenureOver.Error())
 	}
@@ -288,7 +288,7 @@ func (t *tenure) welcome(a *agent, protocol uint32) (welcome *api.OwnerItem, cat
 		message = &api.Welcome{
 			Session: uint32(a.session), NodeIds: info.NodeIDs, ClusterId: s.ClusterID(), Index: s.Index(),
 			NextN: info.NextN, BundlePrefix: t.cluster.cfg.BundlePrefix(s.ClusterID()), NowMs: time.Now().UnixMilli(), SteadyMs: t.steady(),
-			Protocol: protocol, VirtualCluster: t.cluster.cfg.Name, PeerSecret: t.cluster.peerSecret(),
+			Protocol: protocol, VirtualCluster: t.cluster.cfg.Name, PeerSecret: t.cluster.peerSecret(), MaxNextMs: uint32(maxRest.Milliseconds()),
 		}
 	})
 	if err != nil {
@@ -310,7 +310,7 @@ func (a *agent) begin(stream rpcStream, catalogue iter.Seq[*api.Catalogue]) {
 			a.cancel(fmt.Errorf("send to the agent: %w", err))
 		}
 	}
-	a.out.begin(func() {
+	a.out.begin(a.t.work.Go, func() {
 		for part := range catalogue {
 			if err := a.sendItems(stream, []*api.OwnerItem{catalogueItem(part)}); err != nil {
 				a.cancel(fmt.Errorf("send to the agent: %w", err))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
 const (
@@ -58,6 +59,19 @@ type Answer struct {
 	bytes int
 	large bool
 	err   error // the first error of Add, which later calls return again
+
+	lend   func() (recall func()) // nil if the agent repeats no answers
+	repeat time.Duration          // 0: the agent does not repeat this one
+}
+
+// Repeat has the agent give the same answer to the same request for a time, until recall is called. It returns nil if the agent does not repeat
+// answers. The handler calls Repeat while nothing changes that the answer depends on, and recall after any such change.
+func (a *Answer) Repeat(d time.Duration) (recall func()) {
+	if a.lend == nil {
+		return nil
+	}
+	a.repeat = d
+	return a.lend()
 }
 
 type answerKey struct{}

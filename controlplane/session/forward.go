@@ -63,7 +63,22 @@ func (a *agent) answerForward(f *api.Forward, answer *Answer, body []byte, e *ap
 		body, e = nil, a.forwardFault(f, ErrAnswerLarge)
 	}
 	answer.set(len(body))
-	a.out.pushAnswer(answer, &api.OwnerItem{Item: &api.OwnerItem_Forward{Forward: &api.ForwardAnswer{Request: f.Request, Body: body, Error: e}}})
+	out := &api.ForwardAnswer{Request: f.Request, Body: body, Error: e}
+	if answer != nil && e == nil {
+		out.RepeatMs = uint32(answer.repeat.Milliseconds())
+	}
+	a.out.pushAnswer(answer, &api.OwnerItem{Item: &api.OwnerItem_Forward{Forward: out}})
+}
+
+// recallAnswers has all agents forward requests again whose answers they repeat.
+func (t *tenure) recallAnswers() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, a := range t.mu.agents {
+		if a.repeats.Swap(false) {
+			a.out.push(&api.OwnerItem{Item: &api.OwnerItem_RecallAnswers{RecallAnswers: &api.RecallAnswers{}}})
+		}
+	}
 }
 
 // forwardQueue keeps the order of one stream's forwarded requests: per connection one is under way and the others wait
@@ -78,6 +93,7 @@ type forwardQueue struct {
 	start  func(ctx context.Context, f *api.Forward, reply func(body []byte, err error))
 	answer func(f *api.Forward, answer *Answer, body []byte, err error)
 	spawn  func(func()) bool
+	lend   func() (recall func())
 	bounds *Answers
 	bytes  *forwardBytes
 	mu     struct {
@@ -105,6 +121,10 @@ const (
 
 func newForwardQueue(a *agent) *forwardQueue {
 	q := &forwardQueue{limits: a.t.limits, spawn: a.t.spawn, bounds: a.t.cluster.cfg.Answers, bytes: &a.t.forwardBytes}
+	q.lend = func() (recall func()) {
+		a.repeats.Store(true)
+		return a.t.recallAnswers
+	}
 	q.answer = func(f *api.Forward, answer *Answer, body []byte, err error) {
 		a.answerForward(f, answer, body, a.forwardFault(f, err))
 	}
@@ -207,6 +227,9 @@ func (q *forwardQueue) run(fw *forwarding) {
 			return
 		}
 		answer := &Answer{of: q.bounds, room: int(fw.f.MaxAnswerBytes)}
+		if fw.f.Repeats {
+			answer.lend = q.lend
+		}
 		q.start(context.WithValue(fw.ctx, answerKey{}, answer), fw.f, q.reply(fw, answer))
 		if fw.stage.CompareAndSwap(starting, started) {
 			return // reply goes on

@@ -45,7 +45,7 @@ func TestServer_ClosesIdleConnections(t *testing.T) {
 	})
 }
 
-// TestSession_ProbesWhileIdle: an idle agent probes every 3.5 s, with what it sends at that time, and one that commits twice a second.
+// TestSession_ProbesWhileIdle: an idle agent probes every 12.5 s, with what it sends at that time, and one that commits twice a second.
 func TestSession_ProbesWhileIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, n := newOwnedWorld(t)
@@ -60,7 +60,7 @@ func TestSession_ProbesWhileIdle(t *testing.T) {
 			return sentItems(t, r) - before
 		}
 		time.Sleep(50 * time.Millisecond) // not at a tick
-		require.InDelta(t, 10, items(35*time.Second, func() {}), 1)
+		require.InDelta(t, 10, items(125*time.Second, func() {}), 1)
 		require.InDelta(t, 100+20, items(10*time.Second, func() {
 			_, err := a.submit(plain(tp))
 			require.NoError(t, err)

@@ -19,15 +19,21 @@ const (
 	restMargin = time.Second
 	// toldRest is the time until the next probe of an agent that does not tell it, and maxRest bounds what agents tell.
 	toldRest = time.Second
-	maxRest  = 4 * time.Second
+	maxRest  = 15 * time.Second
 )
 
-// patience returns how long the agent of a session may be silent before the session is closed.
-func (t *tenure) patience(open *openSession) time.Duration {
+// deadline returns the time at which a session is closed if its agent stays silent until then. An agent may rest as long as it told, unless its
+// stream broke.
+func (t *tenure) deadline(open *openSession) time.Time {
+	due := open.heard.Add(t.limits.SessionTimeout)
 	if open.rests <= toldRest {
-		return t.limits.SessionTimeout
+		return due
 	}
-	return t.limits.SessionTimeout + open.rests
+	due = due.Add(open.rests)
+	if lost := open.lost.Add(t.limits.SessionTimeout); !open.lost.IsZero() && lost.Before(due) {
+		return lost
+	}
+	return due
 }
 
 // watch looks at the sessions until the tenure ends. It closes sessions whose agent was silent for the session time-out, connected or not. It
@@ -61,7 +67,7 @@ func (t *tenure) rest(now time.Time) time.Duration {
 		if t.mu.agents[session] == nil || open.hidden {
 			return lookEvery
 		}
-		pause = min(pause, max(lookEvery, open.heard.Add(t.patience(open)-restMargin).Sub(now)))
+		pause = min(pause, max(lookEvery, t.deadline(open).Add(-restMargin).Sub(now)))
 	}
 	return pause
 }
@@ -72,11 +78,11 @@ func (t *tenure) silent(now time.Time, late time.Duration) []id.Session {
 	defer t.mu.Unlock()
 	var silent []id.Session
 	for session, open := range t.mu.sessions {
-		open.heard = open.heard.Add(late)
-		if !open.closing && now.Sub(open.heard) > t.patience(open) {
+		if !open.closing && now.Add(-late).After(t.deadline(open)) {
 			open.closing = true
 			silent = append(silent, session)
 		}
+		open.heard = open.heard.Add(late) // unseen moves open.lost
 	}
 	return silent
 }

@@ -30,10 +30,10 @@ type outbox struct {
 		held    bool // by hold
 		last    bool // finish was called
 	}
-	over func(error) // called when the bound is passed
-	send func()      // the sender: calls take until nothing is left
-	end  func()      // called when all is sent after finish
-	runs sync.WaitGroup
+	over func(error)  // called when the bound is passed
+	send func()       // the sender: calls take until nothing is left
+	end  func()       // called when all is sent after finish
+	run  func(func()) // runs a sender on a goroutine
 }
 
 // place is one position in an outbox.
@@ -59,18 +59,15 @@ func newOutbox(limit int, over func(error)) *outbox {
 	return o
 }
 
-// begin starts the first sender, and has later ones run send. end is called once all is sent after finish.
-func (o *outbox) begin(first, send, end func()) {
+// begin has run start the first sender, and later ones that run send. end is called once all is sent after finish.
+func (o *outbox) begin(run func(func()), first, send, end func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.send, o.end = send, end
+	o.run, o.send, o.end = run, send, end
 	if !o.mu.closed {
-		o.runs.Go(first)
+		run(first)
 	}
 }
-
-// wait returns when no sender runs. Call close before.
-func (o *outbox) wait() { o.runs.Wait() }
 
 // wake starts a sender if there is something to send, or an end to be told, and none runs. Called with mu held.
 func (o *outbox) wake() {
@@ -79,7 +76,7 @@ func (o *outbox) wake() {
 		return
 	}
 	o.mu.sending = true
-	o.runs.Go(o.send)
+	o.run(o.send)
 }
 
 // hold has items wait until release, so that all that answers one message leaves in one.

@@ -59,7 +59,7 @@ func ServerOptions(set *keys.Set, secure *tls.Config, log *zap.Logger) []grpc.Se
 		grpc.ReadBufferSize(4 << 10),
 		grpc.InitialWindowSize(streamWindow),
 		grpc.InitialConnWindowSize(8 << 20),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxConnectionIdle, Time: 10 * time.Second, Timeout: 3 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxConnectionIdle, Time: 20 * time.Second, Timeout: 3 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.ConnectionTimeout(10 * time.Second),
 	}

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/controlplane/load"
 	"github.com/freshet-io/freshet/internal/putbudget"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -89,6 +90,7 @@ func (t *Tenure) sample(now time.Time) {
 		}
 		m.rate += weight * (a.Load.ProduceBytesPerSecond - m.rate)
 		m.heard, m.idle, m.takes, m.writer = a.Heard, m.idles(a.Load), a.Load.TakesBatches, id.Session(a.Load.ZoneWriter)
+		m.fresh = load.Fresh(a.Load)
 		m.budget = putbudget.Report{
 			Rate: a.Load.PutBudget, Unused: a.Load.PutsUnused, Spent: a.Load.PutsBySavings, Wanted: uint64(a.Load.PutsWanted),
 		}
@@ -111,7 +113,7 @@ func (t *Tenure) zones(now time.Time) map[string]*outlook {
 			}
 			zones[m.zone] = z
 		}
-		takes := m.takes && m.peer != "" && now.Sub(m.heard) <= silence
+		takes := m.takes && m.peer != "" && now.Sub(m.heard) <= m.fresh
 		z.agents = append(z.agents, Agent{Session: session, Rate: m.rate, Takes: takes})
 		if !z.planned && takes && m.writer != 0 {
 			place := Place{Writer: m.writer, Kind: Hands}

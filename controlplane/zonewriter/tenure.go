@@ -27,8 +27,6 @@ const (
 	learning = 3 * time.Second
 	// joining is how long an agent that has come is left out until it says its load.
 	joining = 3 * time.Second
-	// silence is how long an agent may say nothing and still get other agents' batches.
-	silence = 5 * time.Second
 )
 
 // Tenure plans for the length of one ownership. Its methods, but for Start, only note what happened.
@@ -61,9 +59,10 @@ type member struct {
 	takes bool      // as it said last, as what follows
 	// writer is the one that it was told last, whoever was the owner; 0: none.
 	writer id.Session
-	heard  time.Time // when it did; zero: not in this tenure
-	rate   float64   // bytes per second; see sample
-	idle   bool      // by what it said last
+	heard  time.Time     // when it did; zero: not in this tenure
+	rate   float64       // bytes per second; see sample
+	idle   bool          // by what it said last
+	fresh  time.Duration // for which the last report counts; an agent that is silent for longer gets no other agents' batches
 	// reported is when it reported, which a round may not have seen yet.
 	reported time.Time
 	told     told // on its stream; zero: nothing
@@ -136,7 +135,7 @@ func (t *Tenure) Heard(agent id.Session, report *api.Load) {
 		return
 	}
 	now := time.Now()
-	back := now.Sub(m.reported) > silence
+	back := now.Sub(m.reported) > m.fresh
 	m.reported = now
 	if back || m.takes != report.TakesBatches || t.mu.rests && !m.idles(report) {
 		t.rounds.Wake() // the round looks it up

@@ -40,6 +40,7 @@ type Group struct {
 	topicsKnown bool
 
 	timers timers
+	recall func() // ends repetitions of answers to heartbeats; nil if there are none
 
 	now time.Time // of the call under way
 	out step.Step // of the call under way
@@ -137,6 +138,7 @@ func (g *Group) writeRecord(r Record) {
 }
 
 func (g *Group) transition(to State) {
+	g.recallHeartbeats()
 	g.previous, g.state = g.state, to
 	g.stateMs = g.now.UnixMilli()
 }
@@ -165,6 +167,7 @@ func (g *Group) remove(id string) {
 	if !ok {
 		return
 	}
+	g.recallHeartbeats()
 	g.answerJoin(m, joinError("", codeUnknownMember))
 	g.answerSync(m, syncError(codeUnknownMember))
 	g.roster.remove(m)
@@ -194,6 +197,7 @@ func (g *Group) Unload() step.Step { return g.Release(codeNotCoordinator) }
 // Release is Unload with another error code: REBALANCE_IN_PROGRESS makes the members join the consumer group that the
 // group is converted to.
 func (g *Group) Release(code int16) step.Step {
+	g.recallHeartbeats()
 	for _, m := range g.roster.list {
 		g.answerJoin(m, joinError(m.ID, code))
 		g.answerSync(m, syncError(code))

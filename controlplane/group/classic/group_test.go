@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/controlplane/group/step"
 )
 
 func TestConfig_Validate(t *testing.T) {
@@ -130,14 +132,18 @@ func syncAll(t testing.TB, g *Group, now time.Time, n int) {
 	require.Equal(t, 1, writes)
 }
 
-func join(g *Group, now time.Time, id string, version int16, reply func(*kmsg.JoinGroupResponse)) {
+func joinOf(id string, version int16) *kmsg.JoinGroupRequest {
 	req := kmsg.NewPtrJoinGroupRequest()
 	req.Version, req.MemberID, req.ProtocolType = version, id, "consumer"
 	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 10_000, 60_000
 	req.Protocols = []kmsg.JoinGroupRequestProtocol{
 		{Name: "range", Metadata: subscription("some-topic")}, {Name: "cooperative-sticky", Metadata: subscription("some-topic")},
 	}
-	for _, answer := range g.Join(now, Client{ID: "c", Host: "/10.0.0.1"}, req, reply).Answers {
+	return req
+}
+
+func join(g *Group, now time.Time, id string, version int16, reply func(*kmsg.JoinGroupResponse)) {
+	for _, answer := range g.Join(now, Client{ID: "c", Host: "/10.0.0.1"}, joinOf(id, version), reply).Answers {
 		answer()
 	}
 }
@@ -145,7 +151,77 @@ func join(g *Group, now time.Time, id string, version int16, reply func(*kmsg.Jo
 func beat(g *Group, now time.Time, id string) {
 	req := kmsg.NewPtrHeartbeatRequest()
 	req.MemberID, req.Generation = id, g.Generation()
-	for _, answer := range g.Heartbeat(now, Client{}, req, func(*kmsg.HeartbeatResponse) {}).Answers {
+	for _, answer := range g.Heartbeat(now, req, func(time.Duration) func() { return nil }, func(*kmsg.HeartbeatResponse) {}).Answers {
 		answer()
 	}
 }
+
+// Answers to heartbeats of a stable group are repeated for a time, by which a session is longer. Each change of what they depend on recalls them
+// once.
+func TestGroup_RepeatsHeartbeats(t *testing.T) {
+	for name, change := range map[string]func(g *Group, now time.Time) step.Step{
+		"a member leaves": func(g *Group, now time.Time) step.Step {
+			req := kmsg.NewPtrLeaveGroupRequest()
+			req.MemberID = "c-2"
+			return g.Leave(now, Client{}, req, func(*kmsg.LeaveGroupResponse) {})
+		},
+		"a member joins": func(g *Group, now time.Time) step.Step { return g.Join(now, Client{ID: "c"}, joinOf("", 3), drop) },
+		"the leader joins again": func(g *Group, now time.Time) step.Step {
+			return g.Join(now, Client{ID: "c"}, joinOf("c-1", 3), drop)
+		},
+		"a session ends": func(g *Group, now time.Time) step.Step { return g.Expire(now.Add(10 * time.Second)) },
+		"the group is thrown away": func(g *Group, _ time.Time) step.Step { return g.Unload() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, now := generation(t, 3)
+			recalled := 0
+			lent := lend(g, now, "c-1", func() { recalled++ })
+			require.Equal(t, 10*time.Second/3, lent)
+			lend(g, now, "c-3", func() { recalled++ })
+			beat(g, now, "c-2")
+			for _, answer := range change(g, now).Answers {
+				answer()
+			}
+			require.Equal(t, 1, recalled)
+			for range 2 {
+				require.Zero(t, lend(g, now, "c-1", func() {}), "not stable")
+			}
+			_ = g.Unload()
+			require.Equal(t, 1, recalled)
+		})
+	}
+}
+
+// A member whose answer is repeated has its session time-out from the end of that time on.
+func TestGroup_SessionOfRepeatedHeartbeats(t *testing.T) {
+	g, now := generation(t, 2)
+	lent := lend(g, now, "c-1", func() {})
+	beat(g, now.Add(lent), "c-2")
+	end := now.Add(lent + 10*time.Second)
+	_ = g.Expire(end.Add(-1))
+	require.Equal(t, 2, g.Size())
+	_ = g.Expire(end)
+	require.Zero(t, g.Size())
+}
+
+// Nothing is repeated for members whose session is about as short as two intervals of heartbeats.
+func TestGroup_ShortSessionsRepeatNothing(t *testing.T) {
+	g, now := generation(t, 1)
+	g.roster.byID["c-1"].SessionTimeout = 3*minRepeat - 1
+	require.Zero(t, lend(g, now, "c-1", func() {}))
+	g.roster.byID["c-1"].SessionTimeout = time.Minute
+	require.Equal(t, maxRepeat, lend(g, now, "c-1", func() {}))
+}
+
+// lend is a heartbeat of a member whose answer may be repeated. It returns the time for which it may.
+func lend(g *Group, now time.Time, id string, recall func()) (lent time.Duration) {
+	req := kmsg.NewPtrHeartbeatRequest()
+	req.MemberID, req.Generation = id, g.Generation()
+	s := g.Heartbeat(now, req, func(d time.Duration) func() { lent = d; return recall }, func(*kmsg.HeartbeatResponse) {})
+	for _, answer := range s.Answers {
+		answer()
+	}
+	return lent
+}
+
+func drop(*kmsg.JoinGroupResponse) {}

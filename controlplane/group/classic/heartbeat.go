@@ -9,10 +9,18 @@ import (
 )
 
 // Heartbeat is Heartbeat v0-4: it starts the member's session anew and tells it of a rebalance.
-func (g *Group) Heartbeat(now time.Time, _ Client, req *kmsg.HeartbeatRequest, reply func(*kmsg.HeartbeatResponse)) step.Step {
+//
+// While a group is stable, repeat may have the answer repeated elsewhere for a time, by which the member's session lasts longer. The group
+// answers the function that repeat returns before the answer would differ.
+func (g *Group) Heartbeat(
+	now time.Time, req *kmsg.HeartbeatRequest, repeat func(time.Duration) (recall func()), reply func(*kmsg.HeartbeatResponse),
+) step.Step {
 	g.begin(now)
 	resp := kmsg.NewPtrHeartbeatResponse()
 	resp.Version, resp.ErrorCode = req.Version, g.heartbeat(req)
+	if resp.ErrorCode == 0 && g.state == Stable {
+		g.lend(g.roster.byID[req.MemberID], repeat)
+	}
 	g.out.Answer(func() { reply(resp) })
 	return g.take()
 }
@@ -35,4 +43,29 @@ func (g *Group) heartbeat(req *kmsg.HeartbeatRequest) int16 {
 		return codeRebalanceInProgress
 	}
 	return 0
+}
+
+// Bounds of the time for which an answer to a heartbeat is repeated. A member that is lost is noticed later by as much.
+const (
+	maxRepeat = 10 * time.Second
+	minRepeat = 3 * time.Second // the default interval of heartbeats
+)
+
+func (g *Group) lend(m *member, repeat func(time.Duration) (recall func())) {
+	d := min(maxRepeat, m.SessionTimeout/3)
+	if d < minRepeat {
+		return
+	}
+	if recall := repeat(d); recall != nil {
+		g.recall = recall
+		g.expireAfter(m, m.SessionTimeout+d)
+	}
+}
+
+// recallHeartbeats ends all repetitions of answers to heartbeats.
+func (g *Group) recallHeartbeats() {
+	if g.recall != nil {
+		g.out.Answer(g.recall)
+		g.recall = nil
+	}
 }

@@ -70,7 +70,7 @@ func (h *history) act(t *testing.T) {
 	case n < 75:
 		req := kmsg.NewPtrHeartbeatRequest()
 		req.MemberID, req.InstanceID, req.Generation = h.member(), h.instance(), h.generation()
-		h.do(t, h.group.Heartbeat(h.now, Client{}, req, func(*kmsg.HeartbeatResponse) { h.answer() }))
+		h.do(t, h.group.Heartbeat(h.now, req, func(time.Duration) func() { return nil }, func(*kmsg.HeartbeatResponse) { h.answer() }))
 		h.asked++
 	case n < 80:
 		h.leave()

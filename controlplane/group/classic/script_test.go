@@ -59,7 +59,7 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 	case "heartbeat":
 		req := kmsg.NewPtrHeartbeatRequest()
 		req.MemberID, req.InstanceID, req.Generation, req.Version = arg(d, "member", ""), opt(d, "instance"), num(t, d, "generation", 1), 4
-		w.do(t, w.group.Heartbeat(w.now, Client{}, req, func(resp *kmsg.HeartbeatResponse) {
+		w.do(t, w.group.Heartbeat(w.now, req, func(time.Duration) func() { return nil }, func(resp *kmsg.HeartbeatResponse) {
 			w.say("%s heartbeat: %s", req.MemberID, code(resp.ErrorCode))
 		}))
 	case "leave":

@@ -7,6 +7,7 @@ import "go.uber.org/zap"
 // protocol stays, nothing else changes and nobody rebalances.
 func (g *Group) replaceStatic(r *joinRequest, m *member, id string) {
 	old, oldLeader := m.ID, g.leader
+	g.recallHeartbeats()
 	g.answerJoin(m, fencedJoin(old, codeFencedInstance))
 	g.answerSync(m, syncError(codeFencedInstance))
 	g.roster.rename(m, id)

@@ -1,0 +1,128 @@
+package session_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/client"
+	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/controlplane/session"
+)
+
+// lender answers each request with its body, and has the agent repeat the answer for 10 s.
+type lender struct {
+	mu      sync.Mutex
+	asked   int
+	recall  func()
+	between func() // called before an answer, after it was lent
+}
+
+func (l *lender) Start(ctx context.Context, f *api.Forward, reply func([]byte, error)) {
+	l.mu.Lock()
+	l.asked++
+	l.recall = session.AnswerOf(ctx).Repeat(10 * time.Second)
+	between := l.between
+	l.mu.Unlock()
+	if between != nil {
+		between()
+	}
+	reply(f.Body, nil)
+}
+
+func (l *lender) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.asked
+}
+
+// lenderWorld is a world of replicas of which the first is the owner, and an agent.
+func lenderWorld(t *testing.T, replicas ...string) (*world, []*node, *agent, *lender) {
+	t.Helper()
+	w, l := newWorld(t), &lender{}
+	w.forwards = func(*owner.Owner, session.Spawn) session.Forwards { return l }
+	var nodes []*node
+	for _, name := range replicas {
+		nodes = append(nodes, w.start(name))
+		w.waitFor("ownership", func() bool { return nodes[0].Owner() != nil })
+	}
+	a := w.agent()
+	a.opened()
+	return w, nodes, a, l
+}
+
+func (a *agent) beat(t *testing.T, principal, body string) {
+	t.Helper()
+	got, err := a.Forward(t.Context(), client.Forward{Key: int16(kmsg.Heartbeat), Principal: principal, Body: []byte(body)})
+	require.NoError(t, err)
+	require.Equal(t, body, string(got))
+}
+
+// TestRepeats: an agent gives the owner's answer to a heartbeat again for the time that the owner told, to the same request of the same principal.
+func TestRepeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, n, a, l := lenderWorld(t, "r1")
+		for range 4 {
+			a.beat(t, "p", "m1")
+			time.Sleep(3 * time.Second)
+		}
+		require.Equal(t, 1, l.count())
+		a.beat(t, "p", "m1")
+		require.Equal(t, 2, l.count(), "12 s after the first")
+		a.beat(t, "p", "m2")
+		a.beat(t, "q", "m1")
+		require.Equal(t, 4, l.count())
+		_, err := a.Forward(t.Context(), client.Forward{Key: int16(kmsg.LeaveGroup), Principal: "p", Body: []byte("m1")})
+		require.NoError(t, err)
+		require.Equal(t, 5, l.count(), "another API")
+		a.leave()
+		w.stop(n[0])
+	})
+}
+
+// TestRepeats_Recalled: after a recall, no answer from before it is repeated, not even one that had not left yet.
+func TestRepeats_Recalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, n, a, l := lenderWorld(t, "r1")
+		other := w.agent()
+		other.opened()
+		a.beat(t, "p", "m1")
+		other.beat(t, "p", "m2")
+		l.recall()
+		synctest.Wait()
+		a.beat(t, "p", "m1")
+		other.beat(t, "p", "m2")
+		require.Equal(t, 4, l.count(), "all agents were told")
+		l.between = func() { l.recall() }
+		a.beat(t, "p", "m3")
+		l.between = nil
+		a.beat(t, "p", "m3")
+		require.Equal(t, 6, l.count())
+		a.beat(t, "p", "m3")
+		require.Equal(t, 6, l.count())
+		for _, one := range []*agent{a, other} {
+			one.leave()
+		}
+		w.stop(n[0])
+	})
+}
+
+// TestRepeats_EndWithTheStream: the next owner knows nothing of what the one before lent.
+func TestRepeats_EndWithTheStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, nodes, a, l := lenderWorld(t, "r1", "r2")
+		a.beat(t, "p", "m1")
+		w.stop(nodes[0])
+		w.waitFor("the next owner", func() bool { return nodes[1].Owner() != nil && a.Connected() })
+		a.beat(t, "p", "m1")
+		require.Equal(t, 2, l.count())
+		a.leave()
+		w.stop(nodes[1])
+	})
+}
