@@ -169,7 +169,7 @@ func (c *cluster) open(clusterID string, warm bool) (*stored, error) {
 		Clocks:        c.clocks,
 		SnapshotBytes: snapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval, SnapshotSlots: c.snapshots,
 		Owner: owner.Config{
-			SoftLogBytes: softLog, HardLogBytes: hardLog, LogRoom: c.space.roomOf(hardLog), QueueBytes: bounds.QueueBytes,
+			SoftLogBytes: softLog, HardLogBytes: hardLog, LogRoom: c.space.roomOf(hardLog), TakeRoom: c.space.take, QueueBytes: bounds.QueueBytes,
 			MaxExtents: bounds.Extents, MaxFresh: c.cfg.MaxFreshBundles, MaxBytes: bounds.Bytes,
 		},
 		Logger: c.log, Registerer: c.metrics, MaxProducers: bounds.Producers, Limits: bounds.Limits,

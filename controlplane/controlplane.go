@@ -123,7 +123,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 		},
 	}
 	c.cfg.Log = explaining(c.cfg.Log, c.members.health.explain)
-	c.space = newEtcdSpace(c.cfg.Etcd, c.cfg.Log, c.cfg.Registry)
+	c.space = newEtcdSpace(c.cfg.Etcd, func() int { return len(c.members.Replicas()) }, c.cfg.Log, c.cfg.Registry)
 	c.heap = newHeapRoom(c.cfg.Registry)
 	c.answers, c.messages = session.NewAnswers(c.cfg.memory()), session.NewMessages(c.cfg.memory())
 	c.clusters = newClusters(c.newCluster, c.readyCluster, set, c.cfg.Registry, c.cfg.Log)

@@ -14,7 +14,7 @@ import (
 // TestHeapRoom_RefusesNewClusters: from 70 % of the memory limit on, and never without a limit. etcd's reason comes first.
 func TestHeapRoom_RefusesNewClusters(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	c := &ControlPlane{space: newEtcdSpace(nil, zap.NewNop(), reg), heap: newHeapRoom(reg)}
+	c := &ControlPlane{space: newEtcdSpace(nil, alone, zap.NewNop(), reg), heap: newHeapRoom(reg)}
 	for _, of := range []struct {
 		live, limit uint64
 		reason      string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,9 +30,13 @@ const (
 
 // leastLog is the room in bytes that every log has below fullFrom, whatever its limits. A snapshot is due after so much log without room
 // (replica.Config.SnapshotMinBytes). For registry.DefaultMaxHosted virtual clusters it is 63 MiB, 1 % of a quota of 6 GiB, and 3 % are left from
-// stopFrom to fullFrom. More virtual clusters, a smaller quota, the history of trimmed logs, and commands of up to 16 MiB, which may exceed the
-// room of their log, are stopped at fullFrom within a second.
+// stopFrom to fullFrom. The last command of a log, of up to 16 MiB, may exceed its room. So etcdSpace.take bounds the growth of all logs between two
+// readings.
 const leastLog = 64 << 10
+
+// bytesInEtcd returns an upper bound of the bytes that an append of some bytes takes in etcd: keys, the log's tail and its former value in the
+// history, and pages of 4 KiB that an entry fills in part.
+func bytesInEtcd(bytes int64) int64 { return bytes + min(bytes, 4<<10) + bytes/16 + 1<<10 }
 
 // Intervals of reading the fullness of etcd's members.
 const (
@@ -48,12 +53,21 @@ const maxSnapshots = 8
 type etcdSpace struct {
 	client   *clientv3.Client
 	log      *zap.Logger
+	replicas func() int    // living ones, with this one: each takes an equal share of the free bytes
 	bits     atomic.Uint64 // of the fullness, a float64
 	warnings rate.Sometimes
+	mu       struct {
+		sync.Mutex
+		share     int64 // of the bytes up to fullFrom, as of the last reading; math.MaxInt64 below etcdlog.CrowdedFrom
+		appending int64 // bytes of appends in flight
+		appended  int64 // since the last reading
+		unseen    int64 // between the last two readings: etcd counts a write up to 100 ms later, so the last one may have missed them
+	}
 }
 
-func newEtcdSpace(client *clientv3.Client, log *zap.Logger, reg prometheus.Registerer) *etcdSpace {
-	s := &etcdSpace{client: client, log: log, warnings: rate.Sometimes{Interval: time.Minute}}
+func newEtcdSpace(client *clientv3.Client, replicas func() int, log *zap.Logger, reg prometheus.Registerer) *etcdSpace {
+	s := &etcdSpace{client: client, replicas: replicas, log: log, warnings: rate.Sometimes{Interval: time.Minute}}
+	s.mu.share = math.MaxInt64
 	reg.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "freshet_etcd_fullness",
@@ -88,25 +102,62 @@ func (s *etcdSpace) read(ctx context.Context) {
 	if len(endpoints) == 0 {
 		endpoints = []string{"embedded"} // the client ignores the name
 	}
-	fullest, answered := 0.0, false
+	fullest, left, answered := 0.0, int64(math.MaxInt64), false
 	for _, endpoint := range endpoints {
 		ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 		status, err := s.client.Status(ctx, endpoint)
 		cancel()
 		if err == nil { // the rounds of members report others
-			fullest, answered = max(fullest, etcdlog.Fullness(status)), true
+			full := etcdlog.Fullness(status)
+			fullest, answered = max(fullest, full), true
+			if full >= etcdlog.CrowdedFrom {
+				left = min(left, int64((fullFrom-full)*float64(status.DbSizeQuota)))
+			}
 		}
 	}
 	if !answered {
 		return
 	}
 	s.bits.Store(math.Float64bits(fullest))
+	s.divide(left)
 	if crowded := s.crowded(); crowded != nil {
 		s.warnings.Do(func() {
 			s.log.Warn("etcd is crowded, so logs have less room, and new virtual clusters are refused: give etcd more space (--quota-backend-bytes), or "+
 				"look for snapshots that fail (logged once a minute)", zap.Float64("fullness", s.fullness()), zap.Float64("log_room", s.room()))
 		})
 	}
+}
+
+// divide notes the bytes up to fullFrom, as a reading found them.
+func (s *etcdSpace) divide(left int64) {
+	if left != math.MaxInt64 {
+		left /= int64(max(1, s.replicas()))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.share, s.mu.unseen, s.mu.appended = left, s.mu.appended, 0
+}
+
+// take reports whether a log may append some bytes now. If so, the caller calls done after the append. All appends between two readings take no
+// more than the free bytes of the first one. Appends of more than leastLog leave half of them to others, so they keep no quiet virtual cluster out.
+func (s *etcdSpace) take(bytes int64) (done func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	least := int64(0)
+	if bytes > leastLog {
+		least = s.mu.share / 2
+	}
+	bytes = bytesInEtcd(bytes)
+	if s.mu.share-s.mu.appending-s.mu.appended-s.mu.unseen-bytes < least {
+		return nil, false
+	}
+	s.mu.appending += bytes
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.mu.appending -= bytes
+		s.mu.appended += bytes
+	}, true
 }
 
 // fullness returns the share of the quota that the fullest member uses, or 0 before the first answer.

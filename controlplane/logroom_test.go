@@ -1,7 +1,11 @@
 package controlplane
 
 import (
+	"context"
+	"fmt"
 	"math"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,11 +13,18 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/metadata/metalog/memlog"
 )
+
+func alone() int { return 1 }
 
 // TestEtcdSpace_Room: the room for logs falls as etcd fills, and never rises with the fullness.
 func TestEtcdSpace_Room(t *testing.T) {
-	s := newEtcdSpace(nil, zap.NewNop(), prometheus.NewRegistry())
+	s := newEtcdSpace(nil, alone, zap.NewNop(), prometheus.NewRegistry())
 	require.EqualValues(t, 1, s.room(), "before the first answer")
 	for full, want := range map[float64]float64{
 		0: 1, 0.6: 1, 0.675: 0.5, 0.7: 1.0 / 3, 0.73: 0.4 / 3, 0.75: leastRoom, 0.949: leastRoom, 0.95: 0, 1.2: 0,
@@ -32,7 +43,7 @@ func TestEtcdSpace_Room(t *testing.T) {
 
 // TestEtcdSpace_RoomOf: a short log may grow a little until etcd is nearly full, whatever its limit.
 func TestEtcdSpace_RoomOf(t *testing.T) {
-	s := newEtcdSpace(nil, zap.NewNop(), prometheus.NewRegistry())
+	s := newEtcdSpace(nil, alone, zap.NewNop(), prometheus.NewRegistry())
 	for _, c := range []struct {
 		full       float64
 		hard, want int64
@@ -66,7 +77,7 @@ func TestEtcdSpace_Read(t *testing.T) {
 		t.Cleanup(func() { _ = client.Close() })
 		return client
 	}
-	s := newEtcdSpace(clientOf(addresses...), zap.New(core), prometheus.NewRegistry())
+	s := newEtcdSpace(clientOf(addresses...), alone, zap.New(core), prometheus.NewRegistry())
 	s.read(t.Context())
 	require.Zero(t, s.fullness(), "no quota")
 	a.size.Store(&memberSize{inUse: 300, file: 500, quota: 1000})
@@ -84,4 +95,113 @@ func TestEtcdSpace_Read(t *testing.T) {
 	s.client = clientOf(addresses[2])
 	s.read(t.Context())
 	require.InDelta(t, 0.2, s.room(), 1e-9)
+}
+
+// TestEtcdSpace_Take: appends in flight, since the last reading and in the interval before it take of the bytes that are free. Small ones have half
+// of these to themselves.
+func TestEtcdSpace_Take(t *testing.T) {
+	s := newEtcdSpace(nil, func() int { return 4 }, zap.NewNop(), prometheus.NewRegistry())
+	const large, small, share = 1 << 20, leastLog, 8 << 20
+	taken := func(bytes int64) (total int64, done []func()) {
+		for {
+			landed, ok := s.take(bytes)
+			if !ok {
+				return total, done
+			}
+			total, done = total+bytes, append(done, landed)
+		}
+	}
+	land := func(done []func()) {
+		for _, landed := range done {
+			landed()
+		}
+	}
+	landed, ok := s.take(1 << 40)
+	require.True(t, ok, "before the first reading")
+	landed()
+	s.divide(4 * share)
+	s.divide(4 * share)
+	total, appending := taken(large)
+	require.EqualValues(t, 3*large, total, "with what etcd needs beside")
+	s.divide(4 * share)
+	s.divide(4 * share)
+	total, _ = taken(large)
+	require.Zero(t, total, "the others are still in flight")
+	land(appending)
+	total, _ = taken(large)
+	require.Zero(t, total, "no reading has seen them")
+	s.divide(4 * share)
+	total, _ = taken(large)
+	require.Zero(t, total, "the reading may have missed them")
+	total, appending = taken(small)
+	require.Greater(t, total, int64(share/2-small))
+	require.LessOrEqual(t, total, int64(share-3*large))
+	land(appending)
+	s.divide(4 * share)
+	s.divide(4 * share)
+	total, _ = taken(large)
+	require.EqualValues(t, 3*large, total)
+	s.divide(-1)
+	_, ok = s.take(0)
+	require.False(t, ok)
+	s.divide(math.MaxInt64)
+	_, ok = s.take(1 << 40)
+	require.True(t, ok, "not crowded any more")
+}
+
+// TestEtcdSpace_ManyLogsBetweenTwoReadings: empty logs have room for one large command each. Together they take half of the bytes that are free, and
+// other logs go on.
+func TestEtcdSpace_ManyLogsBetweenTwoReadings(t *testing.T) {
+	const logs, quota, hard, commandBytes = 60, 1 << 30, 32 << 20, 1 << 20
+	member := new(etcdMember)
+	member.size.Store(&memberSize{inUse: quota * 96 / 100, file: quota, quota: quota})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{startMember(t, member)}, Logger: zap.NewNop()})
+	require.NoError(t, err)
+	defer client.Close()
+	s := newEtcdSpace(client, alone, zap.NewNop(), prometheus.NewRegistry())
+	s.read(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	owners, tenures := make([]*owner.Owner, logs), make([]metalog.Tenure, logs)
+	for i := range owners {
+		log, _, err := memlog.New().Open("a", metalog.Config{})
+		require.NoError(t, err)
+		tenures[i], err = log.Acquire(ctx, metalog.Candidate{Replica: "a"})
+		require.NoError(t, err)
+		owners[i], err = owner.New(owner.Config{
+			Tenure: tenures[i], State: metadata.New(), SoftLogBytes: hard / 2, HardLogBytes: hard, LogRoom: s.roomOf(hard), TakeRoom: s.take,
+		})
+		require.NoError(t, err)
+		running.Go(func() { _ = owners[i].Run(ctx) })
+	}
+	propose := func(o *owner.Owner, bytes int) error {
+		_, _, err := o.Propose(ctx, &metadata.SetConfigs{Resource: metadata.ConfigBroker, Set: map[string]string{"k": strings.Repeat("v", bytes)}})
+		return err
+	}
+	errs := make([]error, logs)
+	var proposing sync.WaitGroup
+	for i, o := range owners {
+		proposing.Go(func() { errs[i] = propose(o, commandBytes) })
+	}
+	proposing.Wait()
+	written, refused := int64(0), 0
+	for i, err := range errs {
+		written += tenures[i].Bytes()
+		if err != nil {
+			require.ErrorIs(t, err, metalog.ErrLogFull)
+			require.NoError(t, propose(owners[i], 1000), "a small command")
+			refused++
+		}
+	}
+	require.LessOrEqual(t, written, int64(quota/100), fmt.Sprintf("%d of %d commands were refused", refused, logs))
+	require.Greater(t, written, int64(quota/100-2*commandBytes))
+}
+
+// TestBytesInEtcd compares the bound with the bytes in use that appends of these sizes took in etcd 3.6, on average.
+func TestBytesInEtcd(t *testing.T) {
+	for bytes, measured := range map[int64]int64{200: 534, 4000: 8243, 65_536: 70_304, 261_120: 261_895, 1_048_576: 1_097_728} {
+		require.GreaterOrEqual(t, bytesInEtcd(bytes), measured)
+	}
 }

@@ -148,7 +148,7 @@ func TestMetrics_Golden(t *testing.T) {
 	session.NewConnections(nil, zap.NewNop(), r)
 	r.MustRegister(clusterStates{&clusters{}})
 	newContacts(nil, nil, nil, r)
-	newEtcdSpace(nil, zap.NewNop(), r)
+	newEtcdSpace(nil, alone, zap.NewNop(), r)
 	newHeapRoom(r)
 	r.Golden(t)
 }

@@ -33,7 +33,10 @@ type Config struct {
 	HardLogBytes  int64 // untrimmed bytes of the log at which commands are refused: 512 MiB
 	// LogRoom returns the share of SoftLogBytes and HardLogBytes that the log may take now, from 0 to 1. It falls while the logs of all virtual
 	// clusters together need more room than the store of logs has. Default 1.
-	LogRoom    func() float64
+	LogRoom func() float64
+	// TakeRoom reports whether the store of logs has room for the commands of a group, and takes it. done is called after the group's append. A group
+	// without room is refused as by a full log. Default: always.
+	TakeRoom   func(bytes int64) (done func(), ok bool)
 	MaxDelay   time.Duration // delay of a group just below HardLogBytes, and of a commit at a bound of the state: 1 s
 	MaxExtents int64         // live extents at which commits are refused; from 3/4 on, commits are delayed: 4 Mi
 	MaxFresh   int           // live bundles not compacted yet, with the same effects: 100,000
@@ -67,6 +70,9 @@ func (c *Config) ApplyDefaults() {
 	}
 	if c.LogRoom == nil {
 		c.LogRoom = func() float64 { return 1 }
+	}
+	if c.TakeRoom == nil {
+		c.TakeRoom = func(int64) (func(), bool) { return func() {}, true }
 	}
 	if c.Marked == nil {
 		c.Marked = func(uint64, *metadata.State) {}

@@ -47,6 +47,7 @@ type Owner struct {
 	// The append loop's.
 	next    uint64 // index of the next entry
 	scratch []byte
+	landed  func() // gives back the room that the group takes in the store of logs
 }
 
 // New returns an owner that has not started: Read works, proposals wait for Run.

@@ -510,6 +510,54 @@ func TestOwner_KeepsToTheRoomOfTheLog(t *testing.T) {
 	})
 }
 
+// TestOwner_TakesRoomForEachGroup: a group without room is refused except for marks. Room is given back once, after the append or if nothing is left
+// of the group.
+func TestOwner_TakesRoomForEachGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit, overhead = 10_000, 100
+		var taken, given, appending atomic.Int64
+		f := start(t, func(c *owner.Config) {
+			c.SoftLogBytes, c.HardLogBytes, c.MaxDelay, c.MaxWait = 1, 1<<20, time.Hour, time.Nanosecond
+			c.TakeRoom = func(bytes int64) (func(), bool) {
+				if taken.Load()+bytes > limit {
+					return nil, false
+				}
+				taken.Add(bytes)
+				appending.Add(1)
+				return func() {
+					given.Add(bytes)
+					appending.Add(-1)
+				}, true
+			}
+		})
+		end := f.run(t)
+		propose := func(bytes int) error {
+			_, _, err := f.Propose(t.Context(), &metadata.SetConfigs{Resource: metadata.ConfigBroker, Set: map[string]string{"k": strings.Repeat("v", bytes)}})
+			return err
+		}
+		require.ErrorIs(t, propose(limit), metalog.ErrLogFull)
+		require.Zero(t, f.tenure.Bytes())
+		f.net.Stop()
+		answered := make(chan error, 1)
+		go func() { answered <- propose(limit / 2) }()
+		synctest.Wait()
+		require.EqualValues(t, 1, appending.Load())
+		require.Zero(t, given.Load())
+		f.net.Release()
+		require.NoError(t, <-answered)
+		require.InDelta(t, limit/2, f.tenure.Bytes(), overhead)
+		require.Equal(t, taken.Load(), given.Load())
+		require.ErrorIs(t, propose(overhead), metalog.ErrLogFull, "it waits longer than it may")
+		require.Zero(t, appending.Load())
+		require.Equal(t, taken.Load(), given.Load())
+		taken.Store(limit)
+		_, _, err := f.Propose(t.Context(), &metadata.CheckHash{})
+		require.NoError(t, err)
+		require.Zero(t, appending.Load())
+		require.NoError(t, end())
+	})
+}
+
 // While commits are delayed, the mark of a snapshot goes ahead of all waiting commands, including commands that wait for space in
 // the queue. Only a snapshot lets the log be trimmed.
 func TestOwner_ReservedCommandsGoAhead(t *testing.T) {
