@@ -60,6 +60,7 @@ type cluster struct {
 	takeovers *semaphore.Weighted        // of ControlPlane
 	snapshots *semaphore.Weighted        // of ControlPlane
 	space     *etcdSpace                 // of ControlPlane
+	heap      *heapRoom                  // of ControlPlane
 	began     atomic.Bool                // run was called
 	contacted atomic.Bool                // an agent has called since the last note in the registry
 	noteDue   time.Time                  // next note or look, of contacts.run alone; zero before the first note
@@ -78,7 +79,7 @@ type stored struct {
 func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 	built := &cluster{
 		spec: spec, cfg: &c.cfg, statuses: c.statuses, members: c.members, store: c.store, log: c.cfg.Log.With(zap.String("virtual_cluster", spec.Name)),
-		bucket: c.bucket, directory: c.directory(), warm: c.warm, takeovers: c.takeovers, snapshots: c.snapshots, space: c.space,
+		bucket: c.bucket, directory: c.directory(), warm: c.warm, takeovers: c.takeovers, snapshots: c.snapshots, space: c.space, heap: c.heap,
 	}
 	if spec.Stored {
 		own := &gauges{virtualCluster: spec.Name}
@@ -160,6 +161,10 @@ func (c *cluster) open(clusterID string, warm bool) (*stored, error) {
 	}
 	bounds := c.cfg.boundsOf(c.spec)
 	snapshotBytes, softLog, hardLog := c.cfg.logLimitsOf(c.spec)
+	var memoryRoom func() float64 // those of the settings share the memory limit
+	if c.spec.Stored {
+		memoryRoom = c.heap.roomOf(bounds.Bytes)
+	}
 	s.replica, err = replica.New(replica.Config{
 		Replica: c.cfg.ReplicaID, Address: c.cfg.Advertise, TakeOver: c.cfg.TakeOver, Cold: !warm, Log: metadataLog, ClusterID: clusterID,
 		Turn: c.turn, Admit: c.admission(warm),
@@ -170,7 +175,7 @@ func (c *cluster) open(clusterID string, warm bool) (*stored, error) {
 		SnapshotBytes: snapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval, SnapshotSlots: c.snapshots,
 		Owner: owner.Config{
 			SoftLogBytes: softLog, HardLogBytes: hardLog, LogRoom: c.space.roomOf(hardLog), TakeRoom: c.space.take, QueueBytes: bounds.QueueBytes,
-			MaxExtents: bounds.Extents, MaxFresh: c.cfg.MaxFreshBundles, MaxBytes: bounds.Bytes,
+			MaxExtents: bounds.Extents, MaxFresh: c.cfg.MaxFreshBundles, MaxBytes: bounds.Bytes, MemoryRoom: memoryRoom,
 		},
 		Logger: c.log, Registerer: c.metrics, MaxProducers: bounds.Producers, Limits: bounds.Limits,
 	})

@@ -5,10 +5,17 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // TestHeapRoom_RefusesNewClusters: from 70 % of the memory limit on, and never without a limit. etcd's reason comes first.
@@ -22,7 +29,7 @@ func TestHeapRoom_RefusesNewClusters(t *testing.T) {
 		{0, 1000, ""},
 		{699, 1000, ""},
 		{700, 1000, "metadata and buffers use 70 % of this control plane's memory limit: new virtual clusters are refused"},
-		{2000, 1000, "metadata and buffers use 200 % of this control plane's memory limit: new virtual clusters are refused"},
+		{2000, 1000, "metadata and buffers use 200 % of this control plane's memory limit: new virtual clusters are refused, and growth of large ones"},
 		{math.MaxInt64, math.MaxInt64, ""},
 	} {
 		c.heap.read = func() (live, limit uint64) { return of.live, of.limit }
@@ -53,4 +60,99 @@ func TestHeapRoom_ReadsLiveObjects(t *testing.T) {
 	runtime.GC()
 	after, _ := liveHeap()
 	require.InDelta(t, 0, int64(after)-int64(before), size/4)
+}
+
+// TestHeapRoom_Room: the bounds of states fall as the heap fills, to leastState at least.
+func TestHeapRoom_Room(t *testing.T) {
+	h := newHeapRoom(prometheus.NewRegistry())
+	const large, small = 32 << 20, 100 << 10
+	for _, c := range []struct {
+		live              uint64
+		room              float64
+		ofLarge, minLarge int64
+	}{
+		{0, 1, large, large},
+		{800, 1, large, large},
+		{850, 0.5, large / 2, large / 2},
+		{900, 1.0 / 16, large / 16, large / 16},
+		{949, 1.0 / 16, large / 16, large / 16},
+		{950, 0, leastState, leastState},
+		{5000, 0, leastState, leastState},
+	} {
+		h.last.Store(nil)
+		h.read = func() (live, limit uint64) { return c.live, 1000 }
+		require.InDelta(t, c.room, h.room(), 1e-9, "%+v", c)
+		require.InDelta(t, c.ofLarge, h.roomOf(large)()*large, 1, "%+v", c)
+		require.InDelta(t, max(c.room*small, min(small, leastState)), h.roomOf(small)()*small, 1, "%+v", c)
+		require.InDelta(t, 1, h.roomOf(0)(), 1e-9, "no bound")
+	}
+}
+
+// TestHeapRoom_ManyStates: the bounds of twenty states together are twice the memory. Commits to the large ones end before it is full, and small
+// states go on. Once the heap has room, all do.
+func TestHeapRoom_ManyStates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const large, small, limit = 20, 5, 80 << 20
+		h := newHeapRoom(prometheus.NewRegistry())
+		other, bytes := uint64(0), make([]uint64, large+small)
+		h.read = func() (uint64, uint64) {
+			live := other
+			for _, b := range bytes {
+				live += b
+			}
+			return live, limit
+		}
+		ctx := t.Context()
+		owners, commits := make([]*owner.Owner, large+small), make([]uint32, large+small)
+		for i := range owners {
+			const bound = 8 << 20
+			owners[i], _ = startOwner(t, owner.Config{MaxBytes: bound, MemoryRoom: h.roomOf(bound), MaxFresh: 1 << 30})
+			for _, c := range []metadata.Command{&metadata.CreateTopic{ID: id.Topic{1}, Name: "t", Partitions: 1000}, &metadata.OpenSession{Instance: "i"}} {
+				_, _, err := owners[i].Propose(ctx, c)
+				require.NoError(t, err)
+			}
+		}
+		commitTo := func(i, sections int) error {
+			var b commit.Builder
+			b.Reset(commit.Header{Submission: id.Submission{Session: 1, N: commits[i] + 1}, Acked: commits[i], Bytes: 1 << 30})
+			for s := range sections {
+				b.Section(commit.Section{Partition: id.TopicPartition{Topic: id.Topic{1}, Partition: int32(s)}, Position: uint32(s) * 61})
+				b.Batch(commit.Batch{Records: 1, Bytes: 61, ProducerID: -1})
+			}
+			_, _, err := owners[i].Propose(ctx, &metadata.CommitBundle{Encoded: b.AppendTo(nil)})
+			if err != nil {
+				require.ErrorIs(t, err, owner.ErrOverloaded)
+				return err
+			}
+			commits[i]++
+			_, err = owners[i].Read(func(s *metadata.State) {
+				l := s.Load()
+				bytes[i] = uint64(l.MemoryBytes())
+			})
+			require.NoError(t, err)
+			return nil
+		}
+		for refused := 0; refused < large; {
+			refused = 0
+			for i := range large {
+				if commitTo(i, 1000) != nil {
+					refused++
+				}
+			}
+			time.Sleep(readHeap) // sleeps: the clock is fake, and garbage collections are frequent
+		}
+		require.Less(t, h.fullness(), leastHeap)
+		require.Greater(t, h.fullness(), shrinkHeap)
+		other = limit
+		for i := range small {
+			for range 100 {
+				require.NoError(t, commitTo(large+i, 1), "a small state")
+			}
+		}
+		require.Error(t, commitTo(0, 1))
+		other = 0
+		bytes[1] = 0 // its owner left
+		time.Sleep(readHeap)
+		require.NoError(t, commitTo(0, 1))
+	})
 }

@@ -176,11 +176,15 @@ func (s *etcdSpace) roomOf(hard int64) func() float64 {
 
 // room returns the factor of the limits of logs that are long enough for it to leave leastLog.
 func (s *etcdSpace) room() float64 {
-	full := s.fullness()
-	if full >= stopFrom {
+	return fall(s.fullness(), etcdlog.CrowdedFrom, leastFrom, stopFrom)
+}
+
+// fall returns a factor that falls from 1 at from to leastRoom at least, and is 0 from stop on.
+func fall(full, from, least, stop float64) float64 {
+	if full >= stop {
 		return 0
 	}
-	return min(1, max(leastRoom, (leastFrom-full)/(leastFrom-etcdlog.CrowdedFrom)))
+	return min(1, max(leastRoom, (least-full)/(least-from)))
 }
 
 // crowded returns an error with the fullness while etcd has no room for further virtual clusters, else nil.

@@ -22,6 +22,26 @@ import (
 
 func alone() int { return 1 }
 
+// startOwner runs an owner with a log in memory until the test ends.
+func startOwner(t *testing.T, cfg owner.Config) (*owner.Owner, metalog.Tenure) {
+	t.Helper()
+	log, _, err := memlog.New().Open("a", metalog.Config{})
+	require.NoError(t, err)
+	tenure, err := log.Acquire(t.Context(), metalog.Candidate{Replica: "a"})
+	require.NoError(t, err)
+	cfg.Tenure, cfg.State = tenure, metadata.New()
+	o, err := owner.New(cfg)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { _ = o.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-o.Done()
+		require.NoError(t, tenure.Resign(context.Background()))
+	})
+	return o, tenure
+}
+
 // TestEtcdSpace_Room: the room for logs falls as etcd fills, and never rises with the fullness.
 func TestEtcdSpace_Room(t *testing.T) {
 	s := newEtcdSpace(nil, alone, zap.NewNop(), prometheus.NewRegistry())
@@ -160,24 +180,12 @@ func TestEtcdSpace_ManyLogsBetweenTwoReadings(t *testing.T) {
 	defer client.Close()
 	s := newEtcdSpace(client, alone, zap.NewNop(), prometheus.NewRegistry())
 	s.read(t.Context())
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel()
 	owners, tenures := make([]*owner.Owner, logs), make([]metalog.Tenure, logs)
 	for i := range owners {
-		log, _, err := memlog.New().Open("a", metalog.Config{})
-		require.NoError(t, err)
-		tenures[i], err = log.Acquire(ctx, metalog.Candidate{Replica: "a"})
-		require.NoError(t, err)
-		owners[i], err = owner.New(owner.Config{
-			Tenure: tenures[i], State: metadata.New(), SoftLogBytes: hard / 2, HardLogBytes: hard, LogRoom: s.roomOf(hard), TakeRoom: s.take,
-		})
-		require.NoError(t, err)
-		running.Go(func() { _ = owners[i].Run(ctx) })
+		owners[i], tenures[i] = startOwner(t, owner.Config{SoftLogBytes: hard / 2, HardLogBytes: hard, LogRoom: s.roomOf(hard), TakeRoom: s.take})
 	}
 	propose := func(o *owner.Owner, bytes int) error {
-		_, _, err := o.Propose(ctx, &metadata.SetConfigs{Resource: metadata.ConfigBroker, Set: map[string]string{"k": strings.Repeat("v", bytes)}})
+		_, _, err := o.Propose(t.Context(), &metadata.SetConfigs{Resource: metadata.ConfigBroker, Set: map[string]string{"k": strings.Repeat("v", bytes)}})
 		return err
 	}
 	errs := make([]error, logs)

@@ -46,7 +46,10 @@ type Config struct {
 	// and group metadata leaves, commits are delayed. At MaxBytes, commits, new topics and partitions are refused, and at 9/8 of MaxBytes
 	// every other growth. Configs of retention of topics are refused at 5/4, and configs of brokers never. 0 means no bound.
 	MaxBytes int64
-	MaxWait  time.Duration // maximum wait of a command while groups are delayed; beyond, it is refused as by a full log: 10 s
+	// MemoryRoom returns the share of MaxBytes that is the bound now, from 0 to 1. It falls while all states of the process together need more memory
+	// than there is. Default 1.
+	MemoryRoom func() float64
+	MaxWait    time.Duration // maximum wait of a command while groups are delayed; beyond, it is refused as by a full log: 10 s
 
 	Now        func() time.Time      // command time; default time.Now
 	Logger     *zap.Logger           // default: none
@@ -70,6 +73,9 @@ func (c *Config) ApplyDefaults() {
 	}
 	if c.LogRoom == nil {
 		c.LogRoom = func() float64 { return 1 }
+	}
+	if c.MemoryRoom == nil {
+		c.MemoryRoom = func() float64 { return 1 }
 	}
 	if c.TakeRoom == nil {
 		c.TakeRoom = func(int64) (func(), bool) { return func() {}, true }

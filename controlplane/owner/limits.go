@@ -74,7 +74,7 @@ func (o *Owner) warnNearLimits(limits, used metadata.Limits, topicsAndGroups int
 	share := o.topicsAndGroupsShare(topicsAndGroups)
 	if share >= nearLimit {
 		near = append(near, fmt.Sprintf("memory of topics, configs, groups, offsets and transactions: %d of %.0f bytes (--memory-limit)",
-			topicsAndGroups, newGroups.topicsAndGroups*float64(o.cfg.MaxBytes)))
+			topicsAndGroups, newGroups.topicsAndGroups*o.maxBytes()))
 	}
 	if len(near) == 0 {
 		return
@@ -87,10 +87,11 @@ func (o *Owner) warnNearLimits(limits, used metadata.Limits, topicsAndGroups int
 
 // topicsAndGroupsShare returns the bytes of topic and group metadata as a share of the bound of new topics and groups, or 0 without a bound.
 func (o *Owner) topicsAndGroupsShare(bytes int64) float64 {
-	if o.cfg.MaxBytes == 0 {
+	bound := o.maxBytes()
+	if bound == 0 {
 		return 0
 	}
-	return float64(bytes) / (newGroups.topicsAndGroups * float64(o.cfg.MaxBytes))
+	return float64(bytes) / (newGroups.topicsAndGroups * bound)
 }
 
 // offsetRoom returns the growth up to which no limit of the state refuses a commit of offsets, even if the commit creates its group.
@@ -129,7 +130,7 @@ func (o *Owner) answerRefused(p *Proposal) error {
 	if err != nil || !refused {
 		return err
 	}
-	o.warnNearLimits(limits, used, o.load.topicsAndGroups.Load())
+	o.warnNearLimits(limits, used, o.load.applied.Load().TopicsAndGroups)
 	p.stay.Store(taken)
 	p.succeed(result, index)
 	return nil

@@ -37,9 +37,9 @@ const (
 
 // upTo is a kind of growth with the shares of MaxBytes beyond which it is refused.
 type upTo struct {
-	topicsAndGroups float64       // bounds metadata.Load.TopicsAndGroups
-	all             float64       // bounds the whole state
-	markers         *atomic.Int64 // room for the markers of transactions, nil for no bound
+	topicsAndGroups float64 // bounds metadata.Load.TopicsAndGroups
+	all             float64 // bounds the whole state
+	markers         float64 // bounds the markers of transactions, see markersRoom; 0 for no bound
 }
 
 // The bounds by kind of growth. Topic and group metadata takes at most 9/16 of MaxBytes, except for configs of retention. The other 7/16 are
@@ -54,19 +54,12 @@ var (
 	retention = upTo{topicsAndGroups: 1.25, all: 1.25}         // configs of topics by which they keep fewer records
 )
 
-// load holds the shares of the bounds that the state uses. The state takes memory on every replica, and time at a takeover.
+// load is the load of the state. The state takes memory on every replica, and time at a takeover.
 // Commits make it grow fastest, so only commits are delayed, and only those of this virtual cluster (I10). The share of memory is of the
 // part that topic and group metadata leaves to commits, so topic and group metadata alone delays no commit.
 type load struct {
-	share           share        // the largest
-	extents         share        // of MaxExtents
-	fresh           share        // of MaxFresh
-	bytes           atomic.Int64 // estimated memory
-	topicsAndGroups atomic.Int64 // the part of bytes for topic and group metadata
-	empty           atomic.Int64 // partitions that never had a record
-	markers         atomic.Int64 // room for further partitions of large transactions, see markersRoom
-	few             atomic.Int64 // room for further partitions of other transactions
-	offsets         atomic.Int64 // bytes of offsets that no limit of the state refuses
+	applied atomic.Pointer[metadata.Load] // of the newest applied state
+	offsets atomic.Int64                  // bytes of offsets that no limit of the state refuses
 	// warned is the level of the last warning: 0, halfOfBound or slowFrom. Only the apply goroutine uses it.
 	warned float64
 	// crowded reports whether the warning about producers was logged. Only the apply goroutine uses it.
@@ -75,30 +68,36 @@ type load struct {
 	limits rate.Sometimes
 }
 
-// share is a float64 that several goroutines use. 1 is the bound.
-type share struct{ bits atomic.Uint64 }
-
-func (s *share) get() float64 { return math.Float64frombits(s.bits.Load()) }
-
-func (s *share) set(f float64) { s.bits.Store(math.Float64bits(f)) }
-
 // Slows reports whether commits are delayed, or would be soon: the load is at 3/4 of a bound, or the log above its soft limit.
-func (o *Owner) Slows() bool { return o.load.share.get() >= slowFrom || o.delay() > 0 }
+func (o *Owner) Slows() bool { return o.share() >= slowFrom || o.delay() > 0 }
+
+// share returns the largest share of a bound that the applied state uses. 1 is the bound.
+func (o *Owner) share() float64 {
+	l := o.load.applied.Load()
+	return max(o.extentsShare(l), o.freshShare(l), o.memoryShare(l.MemoryBytes(), l.TopicsAndGroups))
+}
+
+func (o *Owner) extentsShare(l *metadata.Load) float64 {
+	return float64(l.Extents) / float64(o.cfg.MaxExtents)
+}
+
+func (o *Owner) freshShare(l *metadata.Load) float64 {
+	return float64(l.Fresh) / float64(o.cfg.MaxFresh)
+}
+
+// maxBytes returns the bound of the state's memory as of now, or 0 for none.
+func (o *Owner) maxBytes() float64 {
+	if o.cfg.MaxBytes == 0 {
+		return 0
+	}
+	return max(1, o.cfg.MemoryRoom()*float64(o.cfg.MaxBytes))
+}
 
 // weigh updates the shares and metrics after commands were applied, and logs a warning if the largest share reaches a level.
 func (o *Owner) weigh() {
 	l := o.state.Load()
-	extents, fresh := float64(l.Extents)/float64(o.cfg.MaxExtents), float64(l.Fresh)/float64(o.cfg.MaxFresh)
-	bytes := l.MemoryBytes()
-	o.load.bytes.Store(bytes)
-	o.load.topicsAndGroups.Store(l.TopicsAndGroups)
-	o.load.empty.Store(l.Empty)
-	o.load.markers.Store(o.markersRoom(&l, bytes, slowFrom))
-	o.load.few.Store(o.markersRoom(&l, bytes, fewUpTo))
-	share := max(extents, fresh, o.memoryShare(bytes, l.TopicsAndGroups))
-	o.load.share.set(share)
-	o.load.extents.set(extents)
-	o.load.fresh.set(fresh)
+	o.load.applied.Store(&l)
+	bytes, share := l.MemoryBytes(), o.share()
 	o.metrics.bytes.Set(float64(bytes))
 	o.metrics.partitions.Set(float64(l.Partitions))
 	o.metrics.extents.Set(float64(l.Extents))
@@ -122,29 +121,28 @@ func (o *Owner) weigh() {
 			"give every replica more memory, or raise --max-extents and --max-fresh-bundles",
 			zap.Float64("share", share), zap.Int64("extents", l.Extents), zap.Int64("max_extents", o.cfg.MaxExtents),
 			zap.Int("fresh_bundles", l.Fresh), zap.Int("max_fresh_bundles", o.cfg.MaxFresh),
-			zap.Int64("partitions", l.Partitions), zap.Int64("memory_bytes", bytes), zap.Int64("max_memory_bytes", o.cfg.MaxBytes))
+			zap.Int64("partitions", l.Partitions), zap.Int64("memory_bytes", bytes), zap.Int64("max_memory_bytes", int64(o.maxBytes())))
 	}
 	o.load.warned = level
 }
 
-// memoryShare returns the share of the memory left to commits that is used. It is 0 without a bound, and 1 if bytes is MaxBytes.
+// memoryShare returns the share of the memory left to commits that is used. It is 0 without a bound, and 1 if bytes is the bound.
 func (o *Owner) memoryShare(bytes, topicsAndGroups int64) float64 {
-	if o.cfg.MaxBytes == 0 {
+	bound := o.maxBytes()
+	if bound == 0 {
 		return 0
 	}
-	bound := float64(o.cfg.MaxBytes)
 	kept := min(float64(topicsAndGroups), existing.topicsAndGroups*bound)
 	return (float64(bytes) - kept) / (bound - kept)
 }
 
 // markersRoom returns the number of partitions that transactions can add before the markers of all open transactions take a share of the
 // extents, or of the memory left to commits.
-func (o *Owner) markersRoom(l *metadata.Load, bytes int64, share float64) int64 {
+func (o *Owner) markersRoom(l *metadata.Load, share float64) int64 {
 	room := share*float64(o.cfg.MaxExtents) - float64(l.Extents)
-	if o.cfg.MaxBytes > 0 {
-		bound := float64(o.cfg.MaxBytes)
+	if bound := o.maxBytes(); bound > 0 {
 		kept := min(float64(l.TopicsAndGroups), existing.topicsAndGroups*bound)
-		room = min(room, (share*(bound-kept)-(float64(bytes)-kept))/metadata.ExtentBytes)
+		room = min(room, (share*(bound-kept)-(float64(l.MemoryBytes())-kept))/metadata.ExtentBytes)
 	}
 	return int64(room) - l.Added
 }
@@ -210,7 +208,7 @@ const (
 // admitPartitions reserves the growth of a transaction by partitions, or returns ErrOverloaded at a bound.
 func (o *Owner) admitPartitions(p *Proposal, c *metadata.AddPartitions) error {
 	to := existing
-	to.markers = &o.load.markers
+	to.markers = slowFrom
 	if o.reserve(p, metadata.GrowthOf(c), to) == nil {
 		return nil
 	}
@@ -223,7 +221,7 @@ func (o *Owner) admitPartitions(p *Proposal, c *metadata.AddPartitions) error {
 		return ErrNotOwner
 	}
 	if partitions+growth.Added <= fewPartitions {
-		to.markers = &o.load.few
+		to.markers = fewUpTo
 	}
 	return o.reserve(p, growth, to)
 }
@@ -277,12 +275,13 @@ func (o *Owner) countRefusal(err error) {
 
 // reserve reserves the growth of a proposal, or returns the ErrOverloaded of the bound that has no room.
 func (o *Owner) reserve(p *Proposal, growth metadata.Growth, to upTo) error {
-	r := room{bytes: math.MaxInt64, topicsAndGroups: math.MaxInt64, markers: math.MaxInt64, empty: o.load.empty.Load()}
-	if to.markers != nil {
-		r.markers = to.markers.Load()
+	l := o.load.applied.Load()
+	r := room{bytes: math.MaxInt64, topicsAndGroups: math.MaxInt64, markers: math.MaxInt64, empty: l.Empty}
+	if to.markers > 0 {
+		r.markers = o.markersRoom(l, to.markers)
 	}
-	if bound := float64(o.cfg.MaxBytes); bound > 0 {
-		r.bytes, r.topicsAndGroups = int64(to.all*bound)-o.load.bytes.Load(), int64(to.topicsAndGroups*bound)-o.load.topicsAndGroups.Load()
+	if bound := o.maxBytes(); bound > 0 {
+		r.bytes, r.topicsAndGroups = int64(to.all*bound)-l.MemoryBytes(), int64(to.topicsAndGroups*bound)-l.TopicsAndGroups
 	}
 	err := o.queue.reserve(growth, r)
 	if err == nil {
@@ -294,8 +293,8 @@ func (o *Owner) reserve(p *Proposal, growth metadata.Growth, to upTo) error {
 // shareWith returns the largest share of a bound that is used once the admitted commands and cmd are applied.
 func (o *Owner) shareWith(cmd metadata.Command) float64 {
 	growth := o.queue.with(metadata.GrowthOf(cmd))
-	bytes := o.load.bytes.Load() + growth.Memory(o.load.empty.Load())
-	return max(o.load.share.get(), o.memoryShare(bytes, o.load.topicsAndGroups.Load()+growth.TopicsAndGroups))
+	l := o.load.applied.Load()
+	return max(o.share(), o.memoryShare(l.MemoryBytes()+growth.Memory(l.Empty), l.TopicsAndGroups+growth.TopicsAndGroups))
 }
 
 // admitCommit delays or refuses a commit, as admit describes. It refuses at once if the applied state is at a bound. If only commits in
@@ -303,7 +302,7 @@ func (o *Owner) shareWith(cmd metadata.Command) float64 {
 func (o *Owner) admitCommit(ctx context.Context, p *Proposal) error {
 	share, growth := o.shareWith(p.cmd), metadata.GrowthOf(p.cmd)
 	switch {
-	case o.load.share.get() >= 1:
+	case o.share() >= 1:
 		return o.refusedCommit()
 	case share <= slowFrom && o.reserve(p, growth, commits) == nil:
 		return nil
@@ -319,7 +318,7 @@ func (o *Owner) admitCommit(ctx context.Context, p *Proposal) error {
 		return ErrNotOwner
 	case <-timer.C:
 	}
-	if o.load.share.get() >= 1 || o.reserve(p, growth, commits) != nil { // other commits were delayed beside this one
+	if o.share() >= 1 || o.reserve(p, growth, commits) != nil { // other commits were delayed beside this one
 		return o.refusedCommit()
 	}
 	return nil
@@ -327,10 +326,11 @@ func (o *Owner) admitCommit(ctx context.Context, p *Proposal) error {
 
 // refusedCommit returns the ErrOverloaded of the bound that is reached.
 func (o *Owner) refusedCommit() error {
+	l := o.load.applied.Load()
 	switch {
-	case o.load.extents.get() >= 1:
+	case o.extentsShare(l) >= 1:
 		return errExtents
-	case o.load.fresh.get() >= 1:
+	case o.freshShare(l) >= 1:
 		return errFresh
 	default: // the state and the growth of the commands in flight
 		return errMemory

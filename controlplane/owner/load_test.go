@@ -317,6 +317,62 @@ func TestOwner_BoundsTheMemoryOfRuns(t *testing.T) {
 	})
 }
 
+// TestOwner_KeepsToTheRoomOfMemory: less room lowers the bounds of the state at once. Commands that make room or do not grow are still taken. More room
+// lifts the bounds at once, though no command was applied since.
+func TestOwner_KeepsToTheRoomOfMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const partitions = 200
+		room := 1.0
+		f, end := startBounded(t, func(c *owner.Config) { c.MemoryRoom = func() float64 { return room } })
+		defer func() { require.NoError(t, end()) }()
+		f.must(&metadata.CreatePartitions{ID: id.Topic{1}, Count: partitions})
+		f.must(offsetsOf("g", longText))
+		result, _, err := f.Propose(t.Context(), &metadata.InitTransaction{TransactionalID: "x", TimeoutMs: 1 << 30, ProducerID: -1, ProducerEpoch: -1})
+		require.NoError(t, err)
+		ref := metadata.TransactionRef{
+			TransactionalID: "x", ProducerID: result.Value.(metadata.InitTransactionResult).ProducerID, Version: metadata.ProtocolOne, AsOf: 1 << 40,
+		}
+		large := &metadata.AddPartitions{TransactionRef: ref}
+		for i := range int32(partitions) {
+			large.Partitions = append(large.Partitions, id.TopicPartition{Topic: id.Topic{1}, Partition: i})
+		}
+		for range 1000 {
+			f.must(f.nextCommit())
+		}
+		require.False(t, f.Slows())
+
+		room = 1.1 * float64(f.memory(t)) / memoryBound
+		require.True(t, f.Slows())
+		require.ErrorIs(t, f.propose(large), owner.ErrOverloaded, "markers take the memory of commits")
+		_, err = f.until(func(int) metadata.Command { return f.nextCommit() })
+		require.ErrorContains(t, err, "--memory-limit")
+		require.InDelta(t, room*memoryBound, f.memory(t), 1024)
+		_, _ = f.until(fill["groups"])
+		require.LessOrEqual(t, float64(f.memory(t)), 1.125*room*memoryBound)
+		require.InDelta(t, 1.125*room*memoryBound, f.memory(t), 16<<10)
+		f.must(offsetsOf("g", longText))
+
+		room = 0
+		f.commits--
+		refused := f.nextCommit()
+		require.ErrorIs(t, f.propose(refused), owner.ErrOverloaded)
+		require.ErrorIs(t, f.propose(fill["groups"](1<<20)), owner.ErrOverloaded)
+		f.must(offsetsOf("g", longText))
+		f.must(&metadata.SetConfigs{Resource: metadata.ConfigBroker, Set: map[string]string{"log.retention.ms": "1"}})
+		f.must(&metadata.DeleteGroup{Group: "group0"})
+
+		room = 1
+		require.False(t, f.Slows())
+		began := time.Now()
+		f.must(refused)
+		require.Zero(t, time.Since(began))
+		room = 0
+		require.ErrorIs(t, f.propose(large), owner.ErrOverloaded)
+		room = 1
+		f.must(large)
+	})
+}
+
 // memory returns the estimated memory of the state.
 func (f *fixture) memory(t *testing.T) (bytes int64) {
 	t.Helper()
