@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 // MaintainerConfig configures the upkeep of an etcd cluster that is Freshet's own.
@@ -86,6 +90,7 @@ type Maintainer struct {
 	cfg     MaintainerConfig
 	metrics *metrics
 	lease   clientv3.LeaseID // of the election, 0 when not elected
+	renew   time.Duration    // of lease, while a check lasts
 
 	compactedAt  time.Time
 	compactedUse int64 // least data in use seen since the last compaction, which takes effect after it is answered
@@ -173,6 +178,8 @@ func (m *Maintainer) check(ctx context.Context) error {
 	if err != nil || !elected {
 		return err
 	}
+	ctx, stop := m.stayElected(ctx)
+	defer stop()
 	members, err := m.members(ctx)
 	if err != nil {
 		return err
@@ -225,8 +232,33 @@ func (m *Maintainer) elect(ctx context.Context) (bool, error) {
 		_, err := m.cfg.Client.Revoke(ctx, grant.ID)
 		return false, err
 	}
-	m.lease = grant.ID
+	m.lease, m.renew = grant.ID, time.Duration(grant.TTL)*time.Second/3
 	return true, nil
+}
+
+// stayElected renews the lease until stop, since defragmentations may take longer than its term. If the lease is gone, another replica may be elected,
+// and the returned context ends: two members that are defragmented at once may leave no quorum.
+func (m *Maintainer) stayElected(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	lease, renew := m.lease, m.renew
+	if lease == 0 { // the cluster is full
+		return ctx, cancel
+	}
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		for wait.For(ctx, renew) == nil {
+			attempt, done := context.WithTimeout(ctx, requestTimeout)
+			_, err := m.cfg.Client.KeepAliveOnce(attempt, lease)
+			done()
+			if isEtcdError(err, rpctypes.ErrLeaseNotFound) {
+				cancel()
+			}
+		}
+	})
+	return ctx, func() {
+		cancel()
+		renewing.Wait()
+	}
 }
 
 func (m *Maintainer) stepDown(ctx context.Context) {

@@ -287,3 +287,82 @@ func TestMaintainer_KeepsHistoryWhileCrowded(t *testing.T) {
 	require.Equal(t, "old", string(read.Kvs[0].Value))
 	require.Zero(t, counter(t, reg, "freshet_etcd_compactions_total"))
 }
+
+// shortLease grants 3 s whatever is asked for, and counts renewals.
+type shortLease struct {
+	clientv3.Lease
+	renewals atomic.Int64
+}
+
+func (l *shortLease) Grant(ctx context.Context, _ int64) (*clientv3.LeaseGrantResponse, error) {
+	return l.Lease.Grant(ctx, 3)
+}
+
+func (l *shortLease) KeepAliveOnce(ctx context.Context, id clientv3.LeaseID) (*clientv3.LeaseKeepAliveResponse, error) {
+	resp, err := l.Lease.KeepAliveOnce(ctx, id)
+	if err == nil {
+		l.renewals.Add(1)
+	}
+	return resp, err
+}
+
+// slowDefrag defragments once its maintainer's lease was renewed for longer than its term, or a second defragmentation begins.
+type slowDefrag struct {
+	clientv3.Maintenance
+	lease        *shortLease
+	renewals     int64 // to wait for
+	begun, ended atomic.Int64
+	beside       atomic.Bool // two at once
+}
+
+func (d *slowDefrag) Defragment(ctx context.Context, endpoint string) (*clientv3.DefragmentResponse, error) {
+	d.begun.Add(1)
+	defer d.ended.Add(1)
+	for until := d.lease.renewals.Load() + d.renewals; d.lease.renewals.Load() < until && ctx.Err() == nil; {
+		if d.begun.Load()-d.ended.Load() > 1 {
+			d.beside.Store(true)
+			break
+		}
+		time.Sleep(10 * time.Millisecond) // sleeps: polls
+	}
+	return d.Maintenance.Defragment(ctx, endpoint)
+}
+
+// startSlowDefrag starts maintainers of a member, and returns once one of them defragments it, with the key of the elected one.
+func startSlowDefrag(t *testing.T, renewals int64, replicas ...string) (client *clientv3.Client, slow *slowDefrag, elected *clientv3.GetResponse) {
+	t.Helper()
+	client = startEtcd(t, nil)
+	lease := &shortLease{Lease: client.Lease}
+	slow = &slowDefrag{Maintenance: client.Maintenance, lease: lease, renewals: renewals}
+	client.Lease, client.Maintenance = lease, slow
+	value := strings.Repeat("x", 256<<10)
+	for range 20 {
+		_, err := client.Put(t.Context(), "history", value)
+		require.NoError(t, err)
+	}
+	for _, replica := range replicas {
+		maintainWith(t, etcdlog.MaintainerConfig{Client: client, Replica: replica, DefragBytes: 1 << 20})
+	}
+	awaitWriting(t, client, func() bool { return slow.begun.Load() > 0 })
+	elected, err := client.Get(t.Context(), etcdlog.DefaultPrefix+"/maintainer")
+	require.NoError(t, err)
+	return client, slow, elected
+}
+
+// TestMaintainer_StaysElectedDuringADefragmentation: it takes longer than the lease of the election, and no other maintainer defragments beside it.
+func TestMaintainer_StaysElectedDuringADefragmentation(t *testing.T) {
+	client, slow, elected := startSlowDefrag(t, 6, "a", "b")
+	require.Eventually(t, func() bool { return slow.ended.Load() > 0 }, time.Minute, 10*time.Millisecond)
+	require.False(t, slow.beside.Load(), "two members may be defragmented at once")
+	now, err := client.Get(t.Context(), etcdlog.DefaultPrefix+"/maintainer")
+	require.NoError(t, err)
+	require.Equal(t, elected.Kvs, now.Kvs)
+}
+
+// TestMaintainer_EndsACheckWithoutItsLease: another maintainer may be elected then.
+func TestMaintainer_EndsACheckWithoutItsLease(t *testing.T) {
+	client, slow, elected := startSlowDefrag(t, 1<<62, "a")
+	_, err := client.Revoke(t.Context(), clientv3.LeaseID(elected.Kvs[0].Lease))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return slow.ended.Load() > 0 }, time.Minute, 10*time.Millisecond)
+}
