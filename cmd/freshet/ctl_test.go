@@ -290,7 +290,7 @@ func TestCtl_SignUp(t *testing.T) {
 	_, errs = h.ctl(t, program.ExitFailed, "login", "ada@example.com", "--password", "wrong horse")
 	require.Contains(t, errs, "the e-mail address or the password is wrong")
 	_, errs = h.ctl(t, program.ExitFailed, "signup", "ada@example.com", "orders", "main", "--password", "wrong horse")
-	require.Contains(t, errs, "already taken")
+	require.Contains(t, errs, "the e-mail address has an account: log in, or repeat the sign-up with the same password, team and cluster for another key")
 	_, errs = h.ctl(t, program.ExitFailed, "signup", "bob@example.com", "orders", "main", "--password", "short")
 	require.Contains(t, errs, "body.password: ")
 	_, errs = h.ctl(t, program.ExitUsage, "login", "ada@example.com")

@@ -117,6 +117,7 @@ var answers = []struct {
 	{registry.ErrDeleting, http.StatusConflict},
 	{registry.ErrTaken, http.StatusConflict},
 	{errHasAccount, http.StatusConflict},
+	{errKnownAddress, http.StatusConflict},
 	{errUnverified, http.StatusConflict},
 	{errDeleted, http.StatusConflict},
 	{errNameDeleted, http.StatusConflict},

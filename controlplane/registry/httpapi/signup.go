@@ -35,6 +35,9 @@ const signUpKey = "sign-up"
 // errClosed is returned for a sign-up that --signup does not allow.
 var errClosed = errors.New("this sign-up is closed: ask the operator of this control plane for a team")
 
+// errKnownAddress is returned for a sign-up with an e-mail address that has an account.
+var errKnownAddress = errors.New("the e-mail address has an account: log in, or repeat the sign-up with the same password, team and cluster for another key")
+
 // errHasAccount is returned for a sign-up by an invitation whose e-mail address has an account. The secret of the invitation came to that address.
 var errHasAccount = errors.New("the e-mail address has an account: accept the invitation with its password, without a sign-up")
 
@@ -196,11 +199,11 @@ func (h *Handler) signUpNew(ctx context.Context, who *caller, n registry.NewSign
 }
 
 // signUpAgain creates an agent key of a cluster that an earlier request has created. For any other request with a known e-mail address it returns
-// registry.ErrTaken, whatever the password is.
+// errKnownAddress, whatever the password is.
 func (h *Handler) signUpAgain(ctx context.Context, who *caller, a *registry.Account, in signUpBody) (*signedUpOutput, error) {
 	if err := h.checkPassword(ctx, who, a.Email, a, in.Password); err != nil {
 		if errors.Is(err, errPassword) {
-			err = registry.ErrTaken
+			err = errKnownAddress
 		}
 		return nil, err
 	}
@@ -222,7 +225,7 @@ func (h *Handler) signUpAgain(ctx context.Context, who *caller, a *registry.Acco
 		}
 		return h.signedUp(ctx, a, c.ID, key)
 	}
-	return nil, registry.ErrTaken
+	return nil, errKnownAddress
 }
 
 // earlier returns the cluster of a sign-up in a team of the account, nil if the team has none.

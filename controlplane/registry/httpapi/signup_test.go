@@ -91,7 +91,7 @@ func TestSignUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f.calm(t)
-			require.Equal(t, "already taken", f.post(t, 0, "/v1/signup", other, http.StatusConflict).body(t)["detail"])
+			require.Equal(t, errKnownAddress.Error(), f.post(t, 0, "/v1/signup", other, http.StatusConflict).body(t)["detail"])
 		})
 	}
 	require.NoError(t, f.reg.UpdateCluster(t.Context(), by, first.Cluster.ID, func(c *registry.Cluster) error { c.State = directory.Suspended; return nil }))
