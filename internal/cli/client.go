@@ -221,7 +221,7 @@ func (c ClientConfig) unreachable(err error) error {
 	if secured := c.TLS || c.Files != (tlsfiles.Files{}); secured && errors.As(err, &hungUp) {
 		return fmt.Errorf("%s hangs up on TLS: leave out --tls and --tls-ca if that listener has none", at)
 	}
-	return fmt.Errorf("cannot talk to %s: %w", at, err)
+	return fmt.Errorf("cannot talk to %s: %w", at, ExplainCertificate(err, TrustByFlag))
 }
 
 // explained is an error in words that say all there is to say: the client's own would only follow them.

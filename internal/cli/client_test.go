@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -13,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/freshet-io/freshet/internal/testservers"
 )
 
 // TestFirstAnswer: one waits for what tells, and for nothing else.
@@ -72,4 +75,24 @@ func TestClientConfig_UnreachableIsStopped(t *testing.T) {
 	err := c.unreachable(&net.OpError{Op: "dial", Err: context.Canceled})
 	require.EqualError(t, err, "stopped before an agent at 127.0.0.1:1 answered")
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestClientConfig_UnknownAuthority: the error of a certificate names the flag that has the authority.
+func TestClientConfig_UnknownAuthority(t *testing.T) {
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", testservers.NewTLSFiles(t).Config)
+	require.NoError(t, err)
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 1)) // a handshake, until the client hangs up
+			_ = conn.Close()
+		}
+	}()
+	c := ClientConfig{Bootstrap: []string{listener.Addr().String()}, TLS: true}
+	_, err = c.dial(t.Context())
+	require.ErrorContains(t, err, "unknown authority; if it is a private authority, give its certificate with --tls-ca FILE")
 }

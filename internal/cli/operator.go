@@ -144,7 +144,7 @@ func (c *OperatorConfig) askReplica(ctx context.Context, replica string, timeout
 	switch {
 	case err == nil:
 	case errors.As(err, &dial) && dial.Op == "dial", errors.As(err, &certificate):
-		return fmt.Errorf("%w: %w", errUnreachable, err)
+		return fmt.Errorf("%w: %w", errUnreachable, ExplainCertificate(err, trustBySystem))
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"): // net/http has no error for it
 		return fmt.Errorf("--control-plane-http %s: that port does not speak TLS: write http://", replica)
 	case errors.Is(err, context.DeadlineExceeded):

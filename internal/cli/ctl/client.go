@@ -216,7 +216,7 @@ func (a *api) call(ctx context.Context, method, path string, body, into any) err
 // unanswered returns the error of a request without an answer. The error of net/http has the URL, which has no secret.
 func unanswered(method string, sent bool, err error) error {
 	if method == http.MethodGet || !sent {
-		return err
+		return cli.ExplainCertificate(err, cli.TrustByFlag)
 	}
 	return fmt.Errorf("%w; the change may have been made: look before you repeat it", err)
 }

@@ -129,17 +129,25 @@ func TestCall_NoAnswer(t *testing.T) {
 // TestCall_NotSent: a change whose request cannot have reached the server was not made.
 func TestCall_NotSent(t *testing.T) {
 	served := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a request arrived") })
-	for name, change := range map[string]func(*Config){
-		"certificate of another authority": func(c *Config) { c.CA = testservers.NewTLSFiles(t).CA },
-		"connection refused":               func(c *Config) { c.URL = "https://127.0.0.1:1" },
-		"no such host":                     func(c *Config) { c.URL = "https://freshet.invalid" },
+	const remedy = "certificate signed by unknown authority; if it is a private authority, give its certificate with --tls-ca FILE"
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		says   string
+	}{
+		{"certificate of an authority that the system does not know", func(c *Config) { c.CA = "" }, remedy},
+		{"certificate of another authority", func(c *Config) { c.CA = testservers.NewTLSFiles(t).CA }, remedy},
+		{"certificate with another name", func(c *Config) { c.URL = strings.Replace(c.URL, "127.0.0.1", "localhost", 1) }, "not localhost"},
+		{"connection refused", func(c *Config) { c.URL = "https://127.0.0.1:1" }, "refused"},
+		{"no such host", func(c *Config) { c.URL = "https://freshet.invalid" }, "freshet.invalid"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			c := served
-			change(&c)
+		t.Run(c.name, func(t *testing.T) {
+			config := served
+			c.change(&config)
 			s, _, _ := streams()
-			err := CreateCluster(t.Context(), c, "x", s)
-			require.Error(t, err)
+			err := CreateCluster(t.Context(), config, "x", s)
+			require.ErrorContains(t, err, c.says)
+			require.Equal(t, c.says == remedy, strings.Contains(err.Error(), "--tls-ca"), "%v", err)
 			require.NotContains(t, err.Error(), "may have been made")
 		})
 	}
