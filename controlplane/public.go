@@ -27,7 +27,7 @@ func (c *ControlPlane) listenPublic(ctx context.Context, set *keys.Set) error {
 			g := set.Grant(key)
 			return g != nil && g.Kind == keys.Operator
 		},
-		Crowded: c.crowded, EtcdCrowded: c.space.crowded,
+		Crowded: c.crowded, EtcdCrowded: c.etcdCrowded, EtcdFull: c.etcdFull,
 		SignUp: c.cfg.SignUp, ControlPlanes: c.members.Replicas, TrustedProxies: c.cfg.TrustedProxies, Purge: c.expiry.Wake, URL: c.cfg.PublicURL,
 	}
 	if c.cfg.MailServer != nil {
@@ -46,6 +46,12 @@ func (c *ControlPlane) listenPublic(ctx context.Context, set *keys.Set) error {
 	}
 	return c.public.Listen(ctx)
 }
+
+// etcdCrowded reports whether the HTTP API creates nothing but secrets.
+func (c *ControlPlane) etcdCrowded() bool { return c.space.crowded() != nil }
+
+// etcdFull reports whether the HTTP API creates no secrets either: what is left of etcd is for logs and leases.
+func (c *ControlPlane) etcdFull() bool { return c.space.fullness() >= stopFrom }
 
 func (c *ControlPlane) registry() *registry.Registry {
 	return registry.New(registry.Config{Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, MaxHosted: c.cfg.MaxHosted})

@@ -239,7 +239,11 @@ func (h *Handler) checkRoom() error {
 
 // checkEtcd returns the answer to a request that creates records while etcd has no room for them, else nil.
 func (h *Handler) checkEtcd(row route) error {
-	if !row.creates() || h.cfg.EtcdCrowded() == nil { // the control plane logs the reason
+	refused := h.cfg.EtcdCrowded // the control plane logs the reason
+	if row.replaces() {
+		refused = h.cfg.EtcdFull
+	}
+	if !row.creates() || !refused() {
 		return nil
 	}
 	return noRoom("the control plane has no room for new records: delete some, or try again later")

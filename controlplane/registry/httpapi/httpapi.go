@@ -54,9 +54,9 @@ type Config struct {
 	Operator func(key string) bool
 	// Crowded returns the reason for which the control plane has no room for further clusters, or nil. nil means that it always has.
 	Crowded func() error
-	// EtcdCrowded returns the reason for which etcd has no room for further records, or nil. nil means that it always has.
-	EtcdCrowded func() error
-	Now         func() time.Time // default time.Now
+	// EtcdCrowded reports whether etcd has no room for further records, and EtcdFull whether it has none for secrets either. nil means that it has.
+	EtcdCrowded, EtcdFull func() bool
+	Now                   func() time.Time // default time.Now
 	// SignUp is the value of --signup; default SignUpClosed.
 	SignUp SignUpMode
 	// ControlPlanes returns the host:port of each control plane for agents, which sign-up answers.
@@ -90,7 +90,10 @@ func newHandler(cfg Config, rows []route) (*Handler, error) {
 		cfg.Crowded = func() error { return nil }
 	}
 	if cfg.EtcdCrowded == nil {
-		cfg.EtcdCrowded = func() error { return nil }
+		cfg.EtcdCrowded = func() bool { return false }
+	}
+	if cfg.EtcdFull == nil {
+		cfg.EtcdFull = func() bool { return false }
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

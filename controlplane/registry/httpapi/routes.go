@@ -49,6 +49,9 @@ type route struct {
 // a deletion.
 func (r route) creates() bool { return r.status == http.StatusCreated && r.id != "log-in" }
 
+// replaces reports whether success creates a secret in place of one that leaked. A team has at most registry.MaxAgentKeys and registry.MaxTokens.
+func (r route) replaces() bool { return r.id == "create-agent-key" || r.id == "create-token" }
+
 // describe returns the description with the required role.
 func (r route) describe() string {
 	switch r.access {
