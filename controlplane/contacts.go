@@ -106,6 +106,16 @@ func (c *contacts) isDue(of *cluster, now time.Time) bool {
 	return false
 }
 
+// idle reports whether this replica owns a virtual cluster of etcd that had no agent in the last ten minutes. The state has the sessions of earlier owners.
+func (c *contacts) idle(clusterID string) bool {
+	e, ok := c.clusters.ofEtcd(clusterID)
+	if !ok || e.running == nil {
+		return false
+	}
+	list, owned := e.running.sessions.Agents()
+	return owned && len(list.Agents) == 0
+}
+
 // servesAgents reports whether this replica owns the virtual cluster and an agent has a session.
 func (c *cluster) servesAgents() bool {
 	list, owned := c.sessions.Agents()

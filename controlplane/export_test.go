@@ -8,6 +8,9 @@ func (c *ControlPlane) Owned(virtualCluster string) bool {
 	return built != nil && built.owner() != nil
 }
 
+// Idle reports whether this replica owns a virtual cluster of etcd that had no agent lately.
+func (c *ControlPlane) Idle(clusterID string) bool { return c.contacts.idle(clusterID) }
+
 // SettleAfter sets the time for which a better placed replica must have been registered. It is called before Run.
 func (c *ControlPlane) SettleAfter(d time.Duration) { c.placement.settled = d }
 

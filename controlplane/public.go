@@ -18,7 +18,7 @@ func (c *ControlPlane) listenPublic(ctx context.Context, set *keys.Set) error {
 		return nil
 	}
 	c.expiry = expiry.New(expiry.Config{
-		Registry: c.registry(), Directory: c.directory(), Bucket: c.bucket, Snapshots: SnapshotPrefix, Log: c.cfg.Log, Registerer: c.cfg.Registry,
+		Registry: c.registry(), Directory: c.directory(), Bucket: c.bucket, Snapshots: SnapshotPrefix, Idle: c.contacts.idle, Log: c.cfg.Log, Registerer: c.cfg.Registry,
 	})
 	config := httpapi.Config{
 		Registry:  c.registry(),

@@ -93,6 +93,8 @@ func TestControlPlane_ServesTenants(t *testing.T) {
 	agentKeys := team + "/clusters/" + clusterID + "/agent-keys"
 	key := owner.call(t, http.MethodPost, agentKeys, map[string]string{"name": "agents"}, http.StatusCreated)
 
+	require.Eventually(t, func() bool { return first.Idle(clusterID) != second.Idle(clusterID) }, time.Minute, 10*time.Millisecond, "idle at its owner")
+
 	h := heard{welcomes: make(chan *api.Welcome, 8)}
 	agent, err := client.New(client.Config{
 		Replicas: []string{second.Addr().String(), first.Addr().String()}, AgentKey: key["key"].(string), Endpoints: []*api.Endpoint{{Host: "a", Port: 1}}, Handler: h,
@@ -102,6 +104,7 @@ func TestControlPlane_ServesTenants(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- agent.Run(ctx) }()
 	require.Equal(t, clusterID, (<-h.welcomes).ClusterId)
+	require.False(t, first.Idle(clusterID) || second.Idle(clusterID))
 	records := registry.New(registry.Config{Client: etcd.Client(), Prefix: etcdlog.DefaultPrefix})
 	require.Eventually(t, func() bool {
 		c, err := records.Cluster(t.Context(), clusterID)

@@ -1,7 +1,8 @@
 // Package expiry deletes clusters that have expired, purges deleted clusters, and removes accounts without a login.
 //
 // A demo expires at its time. A cluster of a team that is not approved (registry.Team.Approved) expires ClusterLife after its creation if no agent ever called, and
-// otherwise ContactLife after the last contact of an agent. An account expires if it has a password and all its teams are not approved. Nothing else expires.
+// otherwise ContactLife after the last contact of an agent. A cluster that replicas serve is left to the sweep of its owner, which knows whether it has agents:
+// the record of a cluster may lack later contacts, as earlier builds stored the first one alone. An account expires if it has a password and all its teams are not approved. Nothing else expires.
 //
 // A deleted cluster of any team is purged registry.UndeleteTime later, or at once if its user says so: its snapshots, and then everything that etcd has of it.
 //
@@ -37,6 +38,8 @@ const (
 	// sweepPause is the pause between two sweeps. After a sweep that failed, it begins at retryPause.
 	sweepPause = time.Hour
 	retryPause = time.Minute
+	// firstSweep is the least time from the start to the first sweep, in which agents find this replica and their contacts are stored.
+	firstSweep = 10 * time.Minute
 	// purgePause is the time from Wake to the purge. While a purge fails, it grows to sweepPause.
 	purgePause = 5 * time.Second
 	// settleTime is the time from a deletion to the purge in which all replicas read the deletion, so that none takes the cluster over meanwhile.
@@ -55,6 +58,7 @@ type Config struct {
 	Directory  directory.Directory
 	Bucket     objstore.Bucket               // of the snapshots
 	Snapshots  func(clusterID string) string // prefix of a cluster's snapshots in Bucket
+	Idle       func(clusterID string) bool   // reports whether this replica owns a cluster and has seen no agent of it lately
 	Now        func() time.Time              // default time.Now
 	Log        *zap.Logger
 	Registerer prometheus.Registerer // nil means no metrics
@@ -86,9 +90,9 @@ func (s *Sweeper) Wake() {
 // by is the actor of audit entries.
 var by = registry.Actor{Name: "expiry"}
 
-// Run sweeps until ctx ends. The first sweep begins within sweepPause, at a random time, so that replicas take turns.
+// Run sweeps until ctx ends. The first sweep begins firstSweep to sweepPause later, at a random time, so that replicas take turns.
 func (s *Sweeper) Run(ctx context.Context) error {
-	sweeps := round{run: s.inTime(s.Sweep), first: retryPause, due: time.After(rand.N(sweepPause))}
+	sweeps := round{run: s.inTime(s.Sweep), first: retryPause, due: time.After(firstSweep + rand.N(sweepPause-firstSweep))}
 	purges := round{run: s.inTime(s.Purge), first: purgePause}
 	for {
 		select {
@@ -261,6 +265,10 @@ func (s *Sweeper) cluster(ctx context.Context, c *registry.Cluster) (step, error
 		return "", nil
 	}
 	if t, err := s.cfg.Registry.Team(ctx, c.Team); err != nil || t.Approved() {
+		return "", err
+	}
+	spec, _, err := s.cfg.Directory.Get(ctx, c.ID)
+	if err != nil || spec != nil && spec.State == directory.Active && !s.cfg.Idle(c.ID) {
 		return "", err
 	}
 	return s.delete(ctx, c, "virtual cluster has expired without a call of an agent")

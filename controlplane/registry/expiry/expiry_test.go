@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,6 +33,7 @@ type fixture struct {
 	dir      directory.Directory
 	bucket   *mem.Bucket
 	sweepers [2]*Sweeper
+	busy     [2]string // cluster that is not idle at each
 	clock    time.Time
 }
 
@@ -55,7 +57,7 @@ func open(t *testing.T) *fixture {
 	f.reg = registry.New(registry.Config{Client: etcd.Client(), Prefix: "/p", Now: now})
 	for i := range f.sweepers {
 		f.sweepers[i] = New(Config{
-			Registry: f.reg, Directory: f.dir, Bucket: timed{f.bucket, now}, Snapshots: snapshots, Now: now, Log: zap.NewNop(), Registerer: prometheus.NewRegistry(),
+			Registry: f.reg, Directory: f.dir, Bucket: timed{f.bucket, now}, Snapshots: snapshots, Now: now, Idle: func(clusterID string) bool { return f.busy[i] != clusterID }, Log: zap.NewNop(), Registerer: prometheus.NewRegistry(),
 		})
 	}
 	return f
@@ -249,6 +251,54 @@ func TestSweep_LastContact(t *testing.T) {
 	f.clock = f.clock.Add(time.Millisecond)
 	f.sweep(t)
 	f.requireStates(t, clusterID, directory.Deleted, directory.Deleted)
+}
+
+// TestSweep_Served: a cluster in use whose record has the first contact alone stays, whichever replica sweeps. Once it is idle, its owner deletes it.
+func TestSweep_Served(t *testing.T) {
+	f := open(t)
+	_, clusterID := f.signUp(t, "ada")
+	_, suspended := f.signUp(t, "bob")
+	for _, c := range []string{clusterID, suspended} {
+		require.NoError(t, f.reg.ClusterContacted(t.Context(), c))
+	}
+	f.set(t, suspended, directory.Suspended)
+	f.clock = f.clock.Add(2 * ContactLife)
+	f.busy = [2]string{clusterID, clusterID}
+	for _, s := range f.sweepers {
+		require.NoError(t, s.Sweep(t.Context()))
+	}
+	f.requireStates(t, clusterID, directory.Active, directory.Active)
+	f.requireStates(t, suspended, directory.Deleted, directory.Deleted)
+	f.busy[1] = ""
+	f.sweep(t)
+	f.requireStates(t, clusterID, directory.Active, directory.Active)
+	require.NoError(t, f.sweepers[1].Sweep(t.Context()))
+	f.requireStates(t, clusterID, directory.Deleted, directory.Deleted)
+}
+
+// TestRun_FirstSweep: a replica that has just started leaves agents time to call.
+func TestRun_FirstSweep(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			asked := make(chan time.Duration, 1)
+			bucket := timed{mem.New(), func() time.Time {
+				select {
+				case asked <- time.Since(began):
+				default:
+				}
+				return time.Time{} // the sweep ends
+			}}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- New(Config{Bucket: bucket, Log: zap.NewNop()}).Run(ctx) }()
+			first := <-asked
+			require.GreaterOrEqual(t, first, firstSweep)
+			require.Less(t, first, sweepPause)
+			cancel()
+			require.NoError(t, <-ended)
+		})
+	}
 }
 
 // TestSweep_Deleted: a cluster that its user deletes of any team is purged, whether or not an agent has called. A suspended one that no agent
