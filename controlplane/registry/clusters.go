@@ -226,7 +226,7 @@ func (r *Registry) UpdateCluster(ctx context.Context, by Actor, clusterID string
 
 var (
 	// ErrNotDeleted is returned by PurgeCluster and RemoveCluster for a cluster in another state than Deleted.
-	ErrNotDeleted = errors.New("the cluster is not deleted")
+	ErrNotDeleted = errors.New("the cluster is not deleted: delete it first")
 	// ErrPurged is returned for a change of a cluster after PurgeCluster.
 	ErrPurged = errors.New("the cluster is being purged")
 	// ErrExpired is returned for a change of a demo whose time has passed, unless the change deletes it.

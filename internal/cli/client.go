@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -218,8 +219,8 @@ func (c ClientConfig) unreachable(err error) error {
 		return fmt.Errorf("nothing answers at %s; start `freshet dev`, or name an agent with --bootstrap-server: %w", at, err)
 	}
 	var hungUp *kgo.ErrFirstReadEOF
-	if secured := c.TLS || c.Files != (tlsfiles.Files{}); secured && errors.As(err, &hungUp) {
-		return fmt.Errorf("%s hangs up on TLS: leave out --tls and --tls-ca if that listener has none", at)
+	if secured := c.TLS || c.Files != (tlsfiles.Files{}); secured && (errors.As(err, &hungUp) || errors.Is(err, syscall.ECONNRESET)) {
+		return fmt.Errorf("%s hangs up on TLS: leave out --tls and --tls-ca, and unset FRESHET_TLS and FRESHET_TLS_CA, if that listener has none", at)
 	}
 	return fmt.Errorf("cannot talk to %s: %w", at, ExplainCertificate(err, TrustByFlag))
 }

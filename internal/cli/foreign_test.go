@@ -69,10 +69,17 @@ func TestDial_SaysWhatElseIsThere(t *testing.T) {
 
 // A Kafka listener without TLS takes a ClientHello for a broken request, and hangs up.
 func TestDial_ListenerWithoutTLS(t *testing.T) {
-	address := listen(t, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 4096)) })
-	c := ClientConfig{Bootstrap: []string{address}, Timeout: time.Hour, TLS: true}
-	err := ListTopics(t.Context(), TopicConfig{ClientConfig: c}, Streams{Out: &bytes.Buffer{}})
-	require.EqualError(t, err, address+" hangs up on TLS: leave out --tls and --tls-ca if that listener has none")
+	for name, hangUp := range map[string]func(net.Conn){
+		"end":   func(conn net.Conn) { _, _ = conn.Read(make([]byte, 4096)) },
+		"reset": func(conn net.Conn) { _, _ = conn.Read(make([]byte, 4)) }, // the rest is unread
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := listen(t, hangUp)
+			c := ClientConfig{Bootstrap: []string{address}, Timeout: time.Hour, TLS: true}
+			err := ListTopics(t.Context(), TopicConfig{ClientConfig: c}, Streams{Out: &bytes.Buffer{}})
+			require.EqualError(t, err, address+" hangs up on TLS: leave out --tls and --tls-ca, and unset FRESHET_TLS and FRESHET_TLS_CA, if that listener has none")
+		})
+	}
 }
 
 // kafkaPort answers ApiVersions with its correlation ID, and hangs up on a request of another size, as an agent does.

@@ -65,7 +65,7 @@ func (c ClientConfig) reportSilence(out io.Writer, heard *failures) (stop func()
 		case <-done:
 		case <-timer.C:
 			fmt.Fprintf(out, "freshet: no answer from %s for %s; still trying: %s\n",
-				strings.Join(c.Bootstrap, ","), durationText(c.patience), cmp.Or(heard.reason(), "an agent that has no control plane, etcd or object store keeps requests waiting"))
+				strings.Join(c.Bootstrap, ","), durationText(c.patience), cmp.Or(heard.reason(), "an agent that has no control plane, etcd or object store, or whose virtual cluster is suspended, keeps requests waiting"))
 		}
 	})
 	return sync.OnceFunc(func() {

@@ -125,7 +125,17 @@ var answers = []struct {
 	{registry.ErrNotDeleted, http.StatusConflict},
 	{registry.ErrPurged, http.StatusConflict},
 	{registry.ErrExpired, http.StatusConflict},
+	{errNoInvitation, http.StatusNotFound},
+	{errNoToken, http.StatusNotFound},
 	{registry.ErrNotFound, http.StatusNotFound},
+}
+
+// instead returns the error of a secret for registry.ErrNotFound, and any other error as it is.
+func instead(err, of error) error {
+	if errors.Is(err, registry.ErrNotFound) {
+		return of
+	}
+	return err
 }
 
 // problemOf returns the answer to an error. Errors of etcd are 503, and others 500. Both are logged, and their text is not answered.

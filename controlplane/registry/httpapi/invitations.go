@@ -50,6 +50,9 @@ type acceptInput struct {
 	}
 }
 
+// errNoInvitation is returned for the secret of an invitation that is not stored.
+var errNoInvitation = errors.New("the secret is wrong, or the invitation was used, revoked or replaced, or has expired: ask for another one")
+
 func showInvitation(i *registry.Invitation) Invitation {
 	return Invitation{ID: i.SHA256, Email: i.Email, Role: string(i.Role), Created: i.Created, Expires: i.Expires}
 }
@@ -74,10 +77,10 @@ func (h *Handler) routeInvitations(r *router) {
 	handle(h, r, "accept-invitation", func(ctx context.Context, who *caller, in *acceptInput) (*teamOutput, error) {
 		secret := accesskey.HashOf(in.Body.Secret)
 		if _, err := h.cfg.Registry.Invitation(ctx, in.Team, secret); err != nil { // before errors of a team that the caller may not know
-			return nil, err
+			return nil, instead(err, errNoInvitation)
 		}
 		if err := h.cfg.Registry.Accept(ctx, who.actor(), in.Team, who.account, secret); err != nil {
-			return nil, err
+			return nil, instead(err, errNoInvitation)
 		}
 		return h.team(ctx, in.Team)
 	})

@@ -58,6 +58,9 @@ func describeSignUp(all *huma.OpenAPI) {
 	answers["202"] = all.Paths["/v1/password-resets"].Post.Responses["202"]
 }
 
+// errNoToken is returned for the token of a mail that is not stored.
+var errNoToken = errors.New("the token is wrong, was used or has expired: ask for another mail")
+
 // newSecret returns the secret of a mail or a session: 52 characters with 260 random bits.
 func newSecret() string { return rand.Text() + rand.Text() }
 
@@ -110,7 +113,7 @@ func (h *Handler) verifySignUp(ctx context.Context, who *caller, in *verifyInput
 	}
 	p, err := h.cfg.Registry.PendingSignUp(ctx, accesskey.HashOf(in.Body.Token))
 	if err != nil {
-		return nil, err
+		return nil, instead(err, errNoToken)
 	}
 	if err := h.cfg.Registry.Attempt(ctx, who.fromHere()...); err != nil { // strangers have no token, so no rate of all is needed
 		return nil, err
@@ -162,7 +165,7 @@ func (h *Handler) requestReset(ctx context.Context, who *caller, in *requestRese
 func (h *Handler) resetPassword(ctx context.Context, who *caller, in *resetInput) (*struct{}, error) {
 	secret := accesskey.HashOf(in.Body.Token)
 	if err := h.cfg.Registry.Resettable(ctx, secret); err != nil { // before the work of a hash, because a secret cannot be guessed
-		return nil, err
+		return nil, instead(err, errNoToken)
 	}
 	hash, err := h.passwords.Hash(in.Body.Password)
 	if err != nil {
@@ -170,7 +173,7 @@ func (h *Handler) resetPassword(ctx context.Context, who *caller, in *resetInput
 	}
 	account, err := h.cfg.Registry.ResetPassword(ctx, secret, hash)
 	if err != nil {
-		return nil, err
+		return nil, instead(err, errNoToken)
 	}
 	h.cfg.Logger.Info("password was reset by mail", zap.String("account", account), zap.String("address", who.address))
 	return nil, nil
@@ -185,11 +188,11 @@ func (h *Handler) signUpMail(email, secret string) *mail.Message {
 
 func (h *Handler) knownMail(email string) *mail.Message {
 	return &mail.Message{To: email, Subject: "You have an account already", Text: "Someone has signed up at " + h.cfg.URL + " with this e-mail address, which has an account already. If it was you, log in:\n\n" +
-		"    freshet ctl login --url " + h.cfg.URL + " EMAIL\n\nIf you have forgotten the password:\n\n" +
+		"    FRESHET_PASSWORD=... freshet ctl login --url " + h.cfg.URL + " EMAIL\n\nIf you have forgotten the password:\n\n" +
 		"    freshet ctl request-reset --url " + h.cfg.URL + " EMAIL\n\nOtherwise, ignore this mail. Nothing has changed.\n"}
 }
 
 func (h *Handler) resetMail(email, secret string) *mail.Message {
 	return &mail.Message{To: email, Subject: "Reset your password", Text: "Someone has asked " + h.cfg.URL + " to reset the password of this e-mail address. If it was you, set another one within an hour:\n\n" +
-		"    freshet ctl reset-password --url " + h.cfg.URL + " " + secret + "\n\nOtherwise, ignore this mail. The password stays.\n"}
+		"    FRESHET_NEW_PASSWORD=... freshet ctl reset-password --url " + h.cfg.URL + " " + secret + "\n\nOtherwise, ignore this mail. The password stays.\n"}
 }

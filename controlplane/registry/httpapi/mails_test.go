@@ -75,7 +75,7 @@ func TestSignUp_ByMail(t *testing.T) {
 	_, err := f.reg.AccountByEmail(t.Context(), "ada@example.com")
 	require.ErrorIs(t, err, registry.ErrNotFound)
 	token := box.token(t, "ada@example.com")
-	require.Equal(t, "not found", f.post(t, 1, "/v1/signup/verify", tokenBody("other"), http.StatusNotFound).body(t)["detail"])
+	require.Equal(t, errNoToken.Error(), f.post(t, 1, "/v1/signup/verify", tokenBody("other"), http.StatusNotFound).body(t)["detail"])
 	stranger := strings.Replace(tokenBody(token), rightPassword, "another horse", 1)
 	require.Equal(t, errPassword.Error(), f.post(t, 1, "/v1/signup/verify", stranger, http.StatusUnauthorized).body(t)["detail"])
 	var made SignedUp

@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -172,6 +173,9 @@ type teamToken struct {
 
 // tokenOfSession creates an API token of a team, or of the only team for "".
 func (a *api) tokenOfSession(ctx context.Context, teams []httpapi.MemberTeam, id string, life time.Duration) (made teamToken, err error) {
+	if len(teams) == 0 {
+		return made, errors.New("the account has no team any more: accept an invitation into one")
+	}
 	var names []string
 	var found []httpapi.MemberTeam
 	for _, t := range teams {
@@ -217,6 +221,10 @@ func AcceptInvitation(ctx context.Context, c Config, email, secret string, signU
 			}{secret}
 			return a.call(ctx, http.MethodPost, path+"accept", body, &joined)
 		})
+		var refused *refusal
+		if errors.As(err, &refused) && refused.status == http.StatusUnauthorized {
+			err = fmt.Errorf("%w; if there is no account yet, give --signup", err)
+		}
 	}
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -231,8 +230,16 @@ func (a *api) refused(response *http.Response, text []byte) error {
 	for _, f := range p.Errors {
 		said = append(said, f.Location+": "+f.Message)
 	}
-	return errors.New(strings.Join(said, "; "))
+	return &refusal{response.StatusCode, strings.Join(said, "; ")}
 }
+
+// refusal is the error in an answer.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
 
 // all returns the items of all pages of a list, and the number of records that the server could not read.
 func all[T any](ctx context.Context, a *api, path string) (items []T, unreadable int, err error) {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -263,6 +264,27 @@ func TestMails_Text(t *testing.T) {
 		`POST /v1/signup/verify {"token":"first","password":"correct horse"}`,
 		`PUT /v1/password-resets {"token":"second","password":"another horse"}`,
 	}, asked)
+}
+
+// TestAcceptInvitation_WithoutAccount: the error of a login does not show whether there is an account, so it names both ways on.
+func TestAcceptInvitation_WithoutAccount(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprint(w, `{"detail":"the e-mail address or the password is wrong"}`)
+	})
+	c.Password.Text = "correct horse"
+	s, _, _ := streams()
+	err := AcceptInvitation(t.Context(), c, "ada@example.com", "SECRET", false, s)
+	require.EqualError(t, err, "the e-mail address or the password is wrong; if there is no account yet, give --signup")
+	require.EqualError(t, AcceptInvitation(t.Context(), c, "ada@example.com", "SECRET", true, s), "the e-mail address or the password is wrong")
+}
+
+// TestLogIn_WithoutTeam: an account that was removed from its team gets no token.
+func TestLogIn_WithoutTeam(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"session":"s","teams":[]}`) })
+	c.Password.Text = "correct horse"
+	s, _, _ := streams()
+	require.EqualError(t, LogIn(t.Context(), c, "ada@example.com", time.Hour, s), "the account has no team any more: accept an invitation into one")
 }
 
 // TestInvitation_Text: the command of an invitation has each word as one of a shell.
