@@ -147,7 +147,7 @@ func TestBounds(t *testing.T) {
 	a := f.as(t, registry.Ordinary, http.MethodPost, "/clusters", `{"name":"further"}`, http.StatusForbidden)
 	require.Contains(t, a.text, "limit of 20 clusters of a team reached")
 	a = f.as(t, registry.Ordinary, http.MethodPost, "/clusters", `{"name":"c1"}`, http.StatusConflict)
-	require.Contains(t, a.text, "already taken")
+	require.Contains(t, a.text, errNameTaken.Error())
 }
 
 // TestServeHTTP_Slots fills all slots.
@@ -362,7 +362,7 @@ func TestClusters_NameOfADeletedOne(t *testing.T) {
 			require.Equal(t, detail, f.as(t, registry.Owner, method, path, `{"name":"logs"}`, http.StatusConflict).body(t)["detail"])
 		}
 	}
-	requests("already taken")
+	requests(errNameTaken.Error())
 	f.as(t, registry.Owner, http.MethodDelete, "/clusters/"+id, "", http.StatusOK)
 	requests("a deleted cluster keeps this name: bring it back with `freshet ctl cluster undelete`, or free the name with `freshet ctl cluster purge`")
 	f.as(t, registry.Owner, http.MethodPost, "/clusters/"+id+"/purge", "", http.StatusAccepted)

@@ -28,6 +28,8 @@ const retryCrowded = "60"
 var (
 	// errDeleted is returned for the suspension of a deleted cluster.
 	errDeleted = errors.New("the cluster is deleted: bring it back first")
+	// errNameTaken is returned for the name of another cluster.
+	errNameTaken = errors.New("the team has another cluster with this name: see `freshet ctl cluster list`")
 	// errNameDeleted is returned for a name that a deleted cluster keeps.
 	errNameDeleted = errors.New("a deleted cluster keeps this name: bring it back with `freshet ctl cluster undelete`, or free the name with `freshet ctl cluster purge`")
 	// errNamePurged is returned for the name of a cluster between its purge and its removal.
@@ -199,16 +201,16 @@ func (h *Handler) createCluster(ctx context.Context, who *caller, in *createClus
 	}
 	c, err := h.named(ctx, in.Team, in.Body.Name)
 	if err != nil || c.State != directory.Active {
-		return "", cmp.Or(err, registry.ErrTaken)
+		return "", cmp.Or(err, errNameTaken)
 	}
 	spec, _, err := h.cfg.Directory.Get(ctx, c.ID)
 	if err == nil && spec != nil {
-		err = registry.ErrTaken
+		err = errNameTaken
 	}
 	return c.ID, err
 }
 
-// named returns the cluster whose name another one of the team cannot have. Errors: errNameDeleted and errNamePurged for a deleted one, registry.ErrTaken if
+// named returns the cluster whose name another one of the team cannot have. Errors: errNameDeleted and errNamePurged for a deleted one, errNameTaken if
 // the cluster was removed meanwhile, those of Registry.Clusters.
 func (h *Handler) named(ctx context.Context, team, name string) (*registry.Cluster, error) {
 	all, err := h.cfg.Registry.Clusters(ctx, team)
@@ -218,7 +220,7 @@ func (h *Handler) named(ctx context.Context, team, name string) (*registry.Clust
 	i := slices.IndexFunc(all.Records, func(c *registry.Cluster) bool { return c.Name == name })
 	switch {
 	case i < 0:
-		return nil, registry.ErrTaken
+		return nil, errNameTaken
 	case !all.Records[i].Purged.IsZero():
 		return nil, errNamePurged
 	case all.Records[i].State == directory.Deleted:
@@ -290,7 +292,7 @@ func (h *Handler) update(ctx context.Context, who *caller, in *ClusterInput, cha
 		err := h.cfg.Registry.UpdateCluster(ctx, who.actor(), c.ID, change)
 		if errors.Is(err, registry.ErrTaken) {
 			_, named := h.named(ctx, c.Team, next.Name)
-			err = cmp.Or(named, err)
+			err = cmp.Or(named, errNameTaken)
 		}
 		if err != nil {
 			return nil, err

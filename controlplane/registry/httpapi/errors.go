@@ -120,6 +120,7 @@ var answers = []struct {
 	{errKnownAddress, http.StatusConflict},
 	{errUnverified, http.StatusConflict},
 	{errDeleted, http.StatusConflict},
+	{errNameTaken, http.StatusConflict},
 	{errNameDeleted, http.StatusConflict},
 	{errNamePurged, http.StatusConflict},
 	{registry.ErrNotDeleted, http.StatusConflict},

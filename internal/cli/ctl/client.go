@@ -58,10 +58,30 @@ type api struct {
 	session string
 }
 
+// missing is a setting that a command needs, and whether it is missing.
+type missing struct {
+	setting string
+	is      bool
+}
+
+// want returns the error that names the settings that are missing, or nil.
+func want(all ...missing) error {
+	var names []string
+	for _, m := range all {
+		if m.is {
+			names = append(names, m.setting)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return usagef("want %s", strings.Join(names, ", and "))
+}
+
 // tenant returns the API with the team's token.
 func (c *Config) tenant() (*api, error) {
-	if c.URL == "" || c.Team == "" || c.Token == "" && c.TokenFile == "" {
-		return nil, usagef("want --url, --team, and --token or --token-file")
+	if err := want(missing{"--url", c.URL == ""}, missing{"--team", c.Team == ""}, missing{"--token or --token-file", c.Token == "" && c.TokenFile == ""}); err != nil {
+		return nil, err
 	}
 	if c.Token != "" && c.TokenFile != "" {
 		return nil, usagef("--token and --token-file exclude each other")
@@ -86,8 +106,8 @@ func (c *Config) tenant() (*api, error) {
 // operator returns the API with the operator key.
 func (c *Config) operator() (*api, error) {
 	key, _, _ := strings.Cut(c.OperatorKey, ",") // the environment of a control plane has all of its keys
-	if c.URL == "" || key == "" {
-		return nil, usagef("want --url and --operator-key")
+	if err := want(missing{"--url", c.URL == ""}, missing{"--operator-key", key == ""}); err != nil {
+		return nil, err
 	}
 	return c.api(key)
 }

@@ -57,8 +57,8 @@ func TestConfig_Faults(t *testing.T) {
 		says   string
 		usage  bool
 	}{
-		{Config{}, "want --url, --team, and --token or --token-file", true},
-		{Config{URL: "https://a", Team: "t"}, "want --url, --team, and --token or --token-file", true},
+		{Config{}, "want --url, and --team, and --token or --token-file", true},
+		{Config{URL: "https://a", Team: "t"}, "want --token or --token-file", true},
 		{Config{URL: "https://a", Team: "t", Token: "x", TokenFile: "y"}, "--token and --token-file exclude each other", true},
 		{Config{URL: "http://a:1", Team: "t", Token: "x"}, `--url "http://a:1": want https://, host and port`, true},
 		{Config{URL: "a:1", Team: "t", Token: "x"}, `--url "a:1": want https://, host and port`, true},
