@@ -19,14 +19,10 @@ type AgentKey struct {
 	Shown   string    `json:"shown"` // first characters of the key, at most MaxShownBytes
 	Name    string    `json:"name"`
 	Created time.Time `json:"created"`
-	Used    time.Time `json:"used,omitzero"` // last use, up to UsedEvery late
+	Used    time.Time `json:"used,omitzero"` // of the format alone: nothing sets it
 }
 
-const (
-	agentKeyKind = "agent-keys"
-	// UsedEvery is the minimum time between two writes of a last use.
-	UsedEvery = time.Hour
-)
+const agentKeyKind = "agent-keys"
 
 func (k *AgentKey) kind() string     { return agentKeyKind }
 func (k *AgentKey) place() []*string { return []*string{&k.Team, &k.Cluster, &k.SHA256} }
@@ -84,33 +80,4 @@ func (r *Registry) RevokeAgentKey(ctx context.Context, by Actor, clusterID strin
 		}
 		return change{action: "agent-key.revoke", subject: subject, ops: []clientv3.Op{clientv3.OpDelete(key)}}, nil
 	})
-}
-
-// AgentKeyUsed records a use of an agent key, at most once per UsedEvery. Errors: those of Cluster, ErrNotFound.
-func (r *Registry) AgentKeyUsed(ctx context.Context, clusterID string, secret accesskey.Hash) error {
-	c, err := r.Cluster(ctx, clusterID)
-	if err != nil {
-		return err
-	}
-	k, err := read[AgentKey](ctx, r, c.Team, c.ID, secret.Digits())
-	if err != nil {
-		return err
-	}
-	return r.used(ctx, k, &k.Used)
-}
-
-// used writes the time of a record's last use if UsedEvery has passed. If the record changes meanwhile, another Registry has done so, or it was
-// deleted.
-func (r *Registry) used(ctx context.Context, rec record, at *time.Time) error {
-	now := r.now()
-	if now.Sub(*at) < UsedEvery {
-		return nil
-	}
-	*at = now
-	op, err := r.put(rec)
-	if err != nil {
-		return err
-	}
-	_, err = r.commitLeased(ctx, "store last use", []clientv3.Cmp{r.unchanged(rec)}, []clientv3.Op{op})
-	return err
 }

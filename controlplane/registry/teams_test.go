@@ -253,7 +253,7 @@ func TestClusters_Names(t *testing.T) {
 	require.ErrorIs(t, f.CreateAgentKey(ctx, by, one, "key", "fsk_", hash("k")), ErrNotFound)
 }
 
-// TestUsed: the last use is written once an hour, and never brings a revoked key back.
+// TestUsed: the last use is written once an hour, and never brings a revoked token back.
 func TestUsed(t *testing.T) {
 	f := open(t)
 	ctx := t.Context()
@@ -268,23 +268,24 @@ func TestUsed(t *testing.T) {
 	require.ErrorIs(t, f.CreateToken(ctx, by, n, hash("t")), ErrTaken)
 	f.client.txns.Store(0)
 	for i := range 5 {
-		require.NoError(t, f.AgentKeyUsed(ctx, cluster, hash("k")))
 		require.NoError(t, f.TokenUsed(ctx, hash("t")))
-		require.EqualValues(t, []int64{2, 2, 4, 4, 6}[i], f.client.txns.Load())
+		require.EqualValues(t, []int64{1, 1, 2, 2, 3}[i], f.client.txns.Load())
 		f.pass(UsedEvery / 2)
 	}
-	c, err := f.Cluster(ctx, cluster)
-	require.NoError(t, err)
-	all, err := f.AgentKeys(ctx, c)
+	all, err := f.Tokens(ctx, team.ID)
 	require.NoError(t, err)
 	require.Equal(t, start.Add(2*time.Hour), all.Records[0].Used)
-	k := all.Records[0]
+	n.Name = "next"
+	require.NoError(t, f.CreateToken(ctx, by, n, hash("u")))
+	u, err := f.Token(ctx, hash("u"))
+	require.NoError(t, err)
+	require.NoError(t, f.second.RevokeToken(ctx, by, team.ID, a.ID, hash("u")))
+	require.NoError(t, f.used(ctx, u), "read before, written after")
+	require.ErrorIs(t, f.TokenUsed(ctx, hash("u")), ErrNotFound)
 	require.NoError(t, f.second.RevokeAgentKey(ctx, by, cluster, hash("k")))
-	f.pass(time.Hour)
-	require.NoError(t, f.used(ctx, k, &k.Used), "read before, written after")
 	require.Empty(t, f.keys(t, "/agent-keys/"))
-	require.ErrorIs(t, f.AgentKeyUsed(ctx, cluster, hash("k")), ErrNotFound)
 	require.ErrorIs(t, f.RevokeAgentKey(ctx, by, cluster, hash("k")), ErrNotFound)
+	f.pass(time.Hour)
 	f.pass(2 * time.Hour)
 	_, err = f.Token(ctx, hash("t"))
 	require.ErrorIs(t, err, ErrNotFound, "expired")

@@ -26,6 +26,9 @@ type Token struct {
 }
 
 const (
+	// UsedEvery is the minimum time between two writes of a last use.
+	UsedEvery = time.Hour
+
 	tokenKind      = "tokens"
 	tokenPlaceKind = "token-places" // <team>/<account> by SHA-256
 )
@@ -118,13 +121,28 @@ func (r *Registry) token(ctx context.Context, secret accesskey.Hash) (*Token, er
 	return t, err
 }
 
-// TokenUsed records a use of an API token, at most once per UsedEvery. Errors: ErrNotFound, ErrMalformed, ErrNewer, etcd's.
+// TokenUsed records a use of an API token, at most once per UsedEvery. If the record changes meanwhile, another Registry has done so, or it was deleted.
+// Errors: ErrNotFound, ErrMalformed, ErrNewer, etcd's.
 func (r *Registry) TokenUsed(ctx context.Context, secret accesskey.Hash) error {
 	t, err := r.token(ctx, secret)
 	if err != nil {
 		return err
 	}
-	return r.used(ctx, t, &t.Used)
+	return r.used(ctx, t)
+}
+
+func (r *Registry) used(ctx context.Context, t *Token) error {
+	now := r.now()
+	if now.Sub(t.Used) < UsedEvery {
+		return nil
+	}
+	t.Used = now
+	op, err := r.put(t)
+	if err != nil {
+		return err
+	}
+	_, err = r.commitLeased(ctx, "store last use", []clientv3.Cmp{r.unchanged(t)}, []clientv3.Op{op})
+	return err
 }
 
 // Tokens returns the API tokens of a team. Expired ones can be among them for up to an hour.

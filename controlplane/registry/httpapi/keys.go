@@ -11,11 +11,10 @@ import (
 
 // AgentKey is a key of a cluster's agents, without the secret.
 type AgentKey struct {
-	ID      string     `json:"id" doc:"SHA-256 of the key, in 64 hexadecimal digits. Logs name the key by the first 8."`
-	Name    string     `json:"name" doc:"Name of the key."`
-	Shown   string     `json:"shown" doc:"First characters of the key, which are not secret."`
-	Created time.Time  `json:"created" doc:"Time of creation."`
-	Used    *time.Time `json:"used,omitempty" doc:"Time of the last use, up to an hour late. Absent before the first."`
+	ID      string    `json:"id" doc:"SHA-256 of the key, in 64 hexadecimal digits. Logs name the key by the first 8."`
+	Name    string    `json:"name" doc:"Name of the key."`
+	Shown   string    `json:"shown" doc:"First characters of the key, which are not secret."`
+	Created time.Time `json:"created" doc:"Time of creation."`
 }
 
 // NewAgentKey is an agent key with its secret.
@@ -52,7 +51,7 @@ func timeOrNil(at time.Time) *time.Time {
 }
 
 func showAgentKey(k *registry.AgentKey) AgentKey {
-	return AgentKey{ID: k.SHA256, Name: k.Name, Shown: k.Shown, Created: k.Created, Used: timeOrNil(k.Used)}
+	return AgentKey{ID: k.SHA256, Name: k.Name, Shown: k.Shown, Created: k.Created}
 }
 
 func (h *Handler) routeAgentKeys(r *router) {

@@ -279,6 +279,22 @@ func TestAcceptInvitation_WithoutAccount(t *testing.T) {
 	require.EqualError(t, AcceptInvitation(t.Context(), c, "ada@example.com", "SECRET", true, s), "the e-mail address or the password is wrong")
 }
 
+// TestRevoke_WantsID: a name in place of an ID.
+func TestRevoke_WantsID(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			fmt.Fprint(w, `{"items":[{"id":"id","name":"main"}]}`)
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"detail":"not found"}`)
+	})
+	s, _, _ := streams()
+	require.EqualError(t, RevokeKey(t.Context(), c, "main", "agents", s), "not found: want an id of `freshet ctl key list`")
+	require.EqualError(t, RevokeToken(t.Context(), c, "ci", s), "not found: want an id of `freshet ctl token list`")
+	require.EqualError(t, RevokeInvitation(t.Context(), c, "ada@example.com", s), "not found: want an id of `freshet ctl invitation list`")
+}
+
 // TestLogIn_WithoutTeam: an account that was removed from its team gets no token.
 func TestLogIn_WithoutTeam(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"session":"s","teams":[]}`) })

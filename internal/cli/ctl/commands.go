@@ -3,6 +3,8 @@ package ctl
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -89,6 +91,15 @@ func remove(ctx context.Context, c Config, path, id, format string, s cli.Stream
 		return err
 	}
 	return show(s, removed{id}, format, id)
+}
+
+// wantID adds the remedy to the error of an ID that does not exist. kind is the command that lists the IDs.
+func wantID(err error, kind string) error {
+	var refused *refusal
+	if errors.As(err, &refused) && refused.status == http.StatusNotFound {
+		return fmt.Errorf("%w: want an id of `freshet ctl %s list`", err, kind)
+	}
+	return err
 }
 
 // ListClusters writes the virtual clusters of the team.
@@ -230,8 +241,8 @@ func onKeys(ctx context.Context, c Config, cluster string, fn func(a *api, path 
 // ListKeys writes the agent keys of a cluster, without their secrets.
 func ListKeys(ctx context.Context, c Config, cluster string, s cli.Streams) error {
 	return onKeys(ctx, c, cluster, func(a *api, path string) error {
-		return list(ctx, a, path, "NAME\tCREATED\tUSED\tKEY ID", func(k httpapi.AgentKey) []string {
-			return []string{k.Name, timeText(&k.Created), timeText(k.Used), k.ID}
+		return list(ctx, a, path, "NAME\tCREATED\tKEY ID", func(k httpapi.AgentKey) []string {
+			return []string{k.Name, timeText(&k.Created), k.ID}
 		}, s)
 	})
 }
@@ -251,7 +262,7 @@ func CreateKey(ctx context.Context, c Config, cluster, name string, s cli.Stream
 func RevokeKey(ctx context.Context, c Config, cluster, key string, s cli.Streams) error {
 	return onKeys(ctx, c, cluster, func(a *api, path string) error {
 		if err := a.call(ctx, http.MethodDelete, path+"/"+url.PathEscape(key), nil, nil); err != nil {
-			return err
+			return wantID(err, "key")
 		}
 		return show(s, removed{key}, "revoked agent key %s", key)
 	})
@@ -333,7 +344,7 @@ func CreateInvitation(ctx context.Context, c Config, email, role string, s cli.S
 
 // RevokeInvitation deletes an invitation.
 func RevokeInvitation(ctx context.Context, c Config, invitation string, s cli.Streams) error {
-	return remove(ctx, c, "/invitations/"+url.PathEscape(invitation), invitation, "revoked invitation %s", s)
+	return wantID(remove(ctx, c, "/invitations/"+url.PathEscape(invitation), invitation, "revoked invitation %s", s), "invitation")
 }
 
 // ListTokens writes API tokens, without their secrets.
@@ -374,7 +385,7 @@ func CreateToken(ctx context.Context, c Config, name, role string, expires time.
 
 // RevokeToken deletes an API token.
 func RevokeToken(ctx context.Context, c Config, token string, s cli.Streams) error {
-	return remove(ctx, c, "/tokens/"+url.PathEscape(token), token, "revoked API token %s", s)
+	return wantID(remove(ctx, c, "/tokens/"+url.PathEscape(token), token, "revoked API token %s", s), "token")
 }
 
 // ListAudit writes the newest changes of the team, the newest first.
