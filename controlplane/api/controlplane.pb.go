@@ -1628,7 +1628,7 @@ type Forward struct {
 	AutoCreateTopics *bool `protobuf:"varint,15,opt,name=auto_create_topics,json=autoCreateTopics,proto3,oneof" json:"auto_create_topics,omitempty"` // the agent creates topics that clients ask for; unset by older agents
 	// Bytes of the answer's body that the agent has room for; 0 means 32 MiB. A larger answer has the error LARGE instead.
 	MaxAnswerBytes uint32 `protobuf:"varint,16,opt,name=max_answer_bytes,json=maxAnswerBytes,proto3" json:"max_answer_bytes,omitempty"`
-	Repeats        bool   `protobuf:"varint,17,opt,name=repeats,proto3" json:"repeats,omitempty"` // the agent knows repeat_ms
+	Repeats        bool   `protobuf:"varint,17,opt,name=repeats,proto3" json:"repeats,omitempty"` // the agent supports ForwardAnswer.repeat_ms and RecallAnswers
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2960,7 +2960,7 @@ func (*OwnerItem_Errand) isOwnerItem_Item() {}
 
 func (*OwnerItem_RecallAnswers) isOwnerItem_Item() {}
 
-// RecallAnswers ends the time of all ForwardAnswers with repeat_ms, those to requests under way included.
+// RecallAnswers ends repeat_ms of all earlier ForwardAnswers of the stream, and of the answers to requests in flight.
 type RecallAnswers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -4246,7 +4246,8 @@ type ForwardAnswer struct {
 	Request uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
 	Body    []byte                 `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"` // the response's body, after its header
 	Error   *Error                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-	// For this time from the request on, the agent answers the same request of the same principal itself, with the same body.
+	// Time, from the sending of the request, for which the agent answers equal requests of the same principal itself, with this body.
+	// RecallAnswers ends it early. 0: the agent forwards each request.
 	RepeatMs      uint32 `protobuf:"varint,4,opt,name=repeat_ms,json=repeatMs,proto3" json:"repeat_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,12 +1,13 @@
 package api
 
-// Utilization is the share of what an agent may use that is used, of the resource that it has least left of. 0 of nil.
+// Utilization returns the largest of the shares of CPU, network and buffers that an agent uses, from 0 to 1. It is 0 for nil.
 func (l *Load) Utilization() float64 { return max(l.GetCpu(), l.GetNetwork(), l.GetBuffers()) }
 
-// idleShare bounds the utilization of an idle agent.
+// idleShare is the utilization from which an agent is not idle.
 const idleShare = 0.1
 
-// Idle reports whether an agent has next to nothing to do, and its clients write nothing. Such an agent reports rarely. True of nil.
+// Idle reports whether an agent's clients write nothing, and its utilization is below idleShare. An idle agent probes and reports rarely. A nil
+// Load is idle.
 func (l *Load) Idle() bool {
 	return l.GetProduceBytesPerSecond() == 0 && l.GetPutsWanted() == 0 && l.Utilization() < idleShare
 }

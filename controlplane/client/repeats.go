@@ -10,19 +10,20 @@ import (
 )
 
 const (
-	// maxRepeats is the maximum number of answers that an agent repeats.
+	// maxRepeats is the maximum number of answers in repeats.
 	maxRepeats = 8192
-	// maxRepeatBytes is the maximum size, in bytes, of the request and of the answer of each.
+	// maxRepeatBytes is the maximum size, in bytes, of each answer, and of its request with the principal.
 	maxRepeatBytes = 1 << 10
 )
 
-// repeats has answers to heartbeats of group members. The owner lends each for a time and recalls them all when one may have changed, so that
-// an agent whose groups are stable forwards one heartbeat of several. Safe for concurrent use.
+// repeats is a cache of the owner's answers to heartbeats of group members. Each answer expires (ForwardAnswer.repeat_ms), and the owner recalls
+// all of them when one may have changed. With Kafka's default intervals, an agent forwards every fourth heartbeat of a member while its group is
+// stable. Safe for concurrent use.
 type repeats struct {
 	mu struct {
 		sync.Mutex
-		answers map[string]repeated // by request
-		recalls uint64              // number of recalls, and of streams that ended
+		answers map[string]repeated // by repeatKey
+		recalls uint64              // number of calls of recall
 	}
 }
 
@@ -31,7 +32,7 @@ type repeated struct {
 	until time.Time
 }
 
-// repeatKey returns the key of a request, or "" if no answer to it is repeated.
+// repeatKey returns the key of a request in the cache, or "" if its answer is never cached.
 func repeatKey(f *Forward) string {
 	if f.Key != int16(kmsg.Heartbeat) || len(f.Principal)+len(f.Body) > maxRepeatBytes {
 		return ""
@@ -44,7 +45,7 @@ func repeatKey(f *Forward) string {
 	return key.String()
 }
 
-// find returns the answer to a request if it may be given now. Otherwise, keep needs recalls with the owner's answer.
+// find returns the cached answer to a request, or nil. After nil, the caller passes recalls to keep, with the owner's answer.
 func (r *repeats) find(key string, now time.Time) (body []byte, recalls uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +55,7 @@ func (r *repeats) find(key string, now time.Time) (body []byte, recalls uint64) 
 	return nil, r.mu.recalls
 }
 
-// keep keeps an answer, unless answers were recalled since find.
+// keep caches an answer, unless recall was called since find. At maxRepeats it drops the expired answers, or all if none has expired.
 func (r *repeats) keep(key string, recalls uint64, body []byte, until time.Time) {
 	if len(body) > maxRepeatBytes {
 		return
@@ -77,7 +78,7 @@ func (r *repeats) keep(key string, recalls uint64, body []byte, until time.Time)
 	r.mu.answers[key] = repeated{body: body, until: until}
 }
 
-// recall drops all answers, and those on their way.
+// recall drops all answers. keep then ignores the answers to requests in flight.
 func (r *repeats) recall() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

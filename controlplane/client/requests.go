@@ -106,7 +106,7 @@ type Forward struct {
 // Forward hands a Kafka request to the owner and returns the response's body, after its header. It waits for an owner
 // while there is none, as long as ctx allows. Errors: ErrUnavailable, ErrInvalid (a body that is too large, too), ErrLarge, ErrThrottled.
 //
-// While groups are stable, a part of the heartbeats of their members has an answer that the owner gave before.
+// Forward may answer a heartbeat of a group member from a cache, without the owner (see repeats).
 func (s *Session) Forward(ctx context.Context, f Forward) ([]byte, error) {
 	key := repeatKey(&f)
 	if key == "" {
@@ -125,6 +125,7 @@ func (s *Session) Forward(ctx context.Context, f Forward) ([]byte, error) {
 	return answer.GetBody(), err
 }
 
+// forward hands a request to the owner. The answer is nil after an error.
 func (s *Session) forward(ctx context.Context, f *Forward) (*api.ForwardAnswer, error) {
 	if len(f.Body) > maxForwardBytes {
 		return nil, fmt.Errorf("%w: a request of %d bytes, at most %d", ErrInvalid, len(f.Body), maxForwardBytes)

@@ -32,7 +32,7 @@ type stream struct {
 	steady steady         // the owner's clock; guarded by Session.mu
 	parts  *api.Catalogue // received parts of a full catalogue, joined; used by the receiving goroutine
 	next   time.Duration  // maximum time until the next probe, as told with each probe; guarded by Session.mu
-	rest   time.Duration  // maximum time until the next probe of an idle agent
+	rest   time.Duration  // next while the agent is idle: idleInterval, or less for older owners
 	// The others are used by begin, and then by the sending goroutine.
 	asked   time.Time // when the agent's load was asked for last
 	load    *api.Load // the answer; nil: none
@@ -241,7 +241,8 @@ const (
 	// reportInterval is the maximum time between two load reports of an agent that is not idle.
 	reportInterval = 2 * probeInterval
 	// idleInterval is the maximum time between two probes, and between two load reports, of an idle agent. Probes are most of what such an
-	// agent costs the owner. A Kafka consumer has heartbeats every 3 s by default, of which one in 12 s is forwarded, and probes go along.
+	// agent costs the owner. A Kafka consumer sends a heartbeat every 3 s by default. Its agent forwards one of them every 12 s (see repeats), and
+	// the probe is in the same message.
 	idleInterval = 12500 * time.Millisecond
 )
 

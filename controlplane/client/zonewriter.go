@@ -26,7 +26,7 @@ func (s *Session) report(st *stream) {
 	}
 }
 
-// idle reports whether a load is that of an idle agent, without a change that the owner acts on.
+// idle reports whether a load is that of an idle agent, and its zone writer and TakesBatches are those of the report before.
 func idle(load, before *api.Load) bool {
 	return load.Idle() && load.GetTakesBatches() == before.GetTakesBatches() && load.GetZoneWriter() == before.GetZoneWriter()
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// Times for which a report counts. An agent that was silent for longer is left out of Recent.
+// Times for which a report counts. Recent leaves out agents that were silent for longer.
 const (
 	fresh     = 5 * time.Second
 	freshIdle = 15 * time.Second
 )
 
-// Fresh returns the time for which a report counts.
+// Fresh returns the time for which a report counts, which is longer for idle agents.
 func Fresh(l *api.Load) time.Duration {
 	if l.Idle() {
 		return freshIdle
@@ -27,7 +27,7 @@ func Fresh(l *api.Load) time.Duration {
 
 // Bounds of accepted reports.
 const (
-	// maxAgents bounds the agents of a virtual cluster that are kept.
+	// maxAgents bounds the agents of a virtual cluster in the table.
 	maxAgents = 10_000
 	// maxShare bounds the shares in a report: an agent can have more to do than it may use, but not a thousand times.
 	maxShare = 1000
