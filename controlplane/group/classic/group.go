@@ -40,7 +40,7 @@ type Group struct {
 	topicsKnown bool
 
 	timers timers
-	recall func() // ends repetitions of answers to heartbeats; nil if there are none
+	recall func() // see Heartbeat; nil: no answer is repeated
 
 	now time.Time // of the call under way
 	out step.Step // of the call under way

@@ -156,8 +156,7 @@ func beat(g *Group, now time.Time, id string) {
 	}
 }
 
-// Answers to heartbeats of a stable group are repeated for a time, by which a session is longer. Each change of what they depend on recalls them
-// once.
+// Answers to heartbeats may be repeated while the group is stable. Each change of the group recalls them, once.
 func TestGroup_RepeatsHeartbeats(t *testing.T) {
 	for name, change := range map[string]func(g *Group, now time.Time) step.Step{
 		"a member leaves": func(g *Group, now time.Time) step.Step {
@@ -169,22 +168,22 @@ func TestGroup_RepeatsHeartbeats(t *testing.T) {
 		"the leader joins again": func(g *Group, now time.Time) step.Step {
 			return g.Join(now, Client{ID: "c"}, joinOf("c-1", 3), drop)
 		},
-		"a session ends": func(g *Group, now time.Time) step.Step { return g.Expire(now.Add(10 * time.Second)) },
+		"a session ends":           func(g *Group, now time.Time) step.Step { return g.Expire(now.Add(10 * time.Second)) },
 		"the group is thrown away": func(g *Group, _ time.Time) step.Step { return g.Unload() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, now := generation(t, 3)
 			recalled := 0
-			lent := lend(g, now, "c-1", func() { recalled++ })
-			require.Equal(t, 10*time.Second/3, lent)
-			lend(g, now, "c-3", func() { recalled++ })
+			repeat := heartbeatOf(g, now, "c-1", func() { recalled++ })
+			require.Equal(t, 10*time.Second/3, repeat)
+			heartbeatOf(g, now, "c-3", func() { recalled++ })
 			beat(g, now, "c-2")
 			for _, answer := range change(g, now).Answers {
 				answer()
 			}
 			require.Equal(t, 1, recalled)
 			for range 2 {
-				require.Zero(t, lend(g, now, "c-1", func() {}), "not stable")
+				require.Zero(t, heartbeatOf(g, now, "c-1", func() {}), "not stable")
 			}
 			_ = g.Unload()
 			require.Equal(t, 1, recalled)
@@ -192,36 +191,36 @@ func TestGroup_RepeatsHeartbeats(t *testing.T) {
 	}
 }
 
-// A member whose answer is repeated has its session time-out from the end of that time on.
+// If a member's answer may be repeated for a time, its session ends a session time-out after the end of that time.
 func TestGroup_SessionOfRepeatedHeartbeats(t *testing.T) {
 	g, now := generation(t, 2)
-	lent := lend(g, now, "c-1", func() {})
-	beat(g, now.Add(lent), "c-2")
-	end := now.Add(lent + 10*time.Second)
+	repeat := heartbeatOf(g, now, "c-1", func() {})
+	beat(g, now.Add(repeat), "c-2")
+	end := now.Add(repeat + 10*time.Second)
 	_ = g.Expire(end.Add(-1))
 	require.Equal(t, 2, g.Size())
 	_ = g.Expire(end)
 	require.Zero(t, g.Size())
 }
 
-// Nothing is repeated for members whose session is about as short as two intervals of heartbeats.
+// No answer is repeated for members whose session time-out is below three times minRepeat.
 func TestGroup_ShortSessionsRepeatNothing(t *testing.T) {
 	g, now := generation(t, 1)
 	g.roster.byID["c-1"].SessionTimeout = 3*minRepeat - 1
-	require.Zero(t, lend(g, now, "c-1", func() {}))
+	require.Zero(t, heartbeatOf(g, now, "c-1", func() {}))
 	g.roster.byID["c-1"].SessionTimeout = time.Minute
-	require.Equal(t, maxRepeat, lend(g, now, "c-1", func() {}))
+	require.Equal(t, maxRepeat, heartbeatOf(g, now, "c-1", func() {}))
 }
 
-// lend is a heartbeat of a member whose answer may be repeated. It returns the time for which it may.
-func lend(g *Group, now time.Time, id string, recall func()) (lent time.Duration) {
+// heartbeatOf sends a heartbeat whose answer may be repeated. It returns the time for which the group allows that, or 0.
+func heartbeatOf(g *Group, now time.Time, id string, recall func()) (repeat time.Duration) {
 	req := kmsg.NewPtrHeartbeatRequest()
 	req.MemberID, req.Generation = id, g.Generation()
-	s := g.Heartbeat(now, req, func(d time.Duration) func() { lent = d; return recall }, func(*kmsg.HeartbeatResponse) {})
+	s := g.Heartbeat(now, req, func(d time.Duration) func() { repeat = d; return recall }, func(*kmsg.HeartbeatResponse) {})
 	for _, answer := range s.Answers {
 		answer()
 	}
-	return lent
+	return repeat
 }
 
 func drop(*kmsg.JoinGroupResponse) {}

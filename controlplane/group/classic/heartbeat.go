@@ -10,8 +10,9 @@ import (
 
 // Heartbeat is Heartbeat v0-4: it starts the member's session anew and tells it of a rebalance.
 //
-// While a group is stable, repeat may have the answer repeated elsewhere for a time, by which the member's session lasts longer. The group
-// answers the function that repeat returns before the answer would differ.
+// While the group is stable, Heartbeat calls repeat, which may let an agent repeat the answer for a time. Then repeat returns recall, and the
+// member's session lasts longer by that time. Once the answer may differ, a Step has recall among its Answers. repeat returns nil if it allows no
+// repetition. One call of recall ends all repetitions, so the group keeps only the newest recall.
 func (g *Group) Heartbeat(
 	now time.Time, req *kmsg.HeartbeatRequest, repeat func(time.Duration) (recall func()), reply func(*kmsg.HeartbeatResponse),
 ) step.Step {
@@ -19,7 +20,7 @@ func (g *Group) Heartbeat(
 	resp := kmsg.NewPtrHeartbeatResponse()
 	resp.Version, resp.ErrorCode = req.Version, g.heartbeat(req)
 	if resp.ErrorCode == 0 && g.state == Stable {
-		g.lend(g.roster.byID[req.MemberID], repeat)
+		g.allowRepeat(g.roster.byID[req.MemberID], repeat)
 	}
 	g.out.Answer(func() { reply(resp) })
 	return g.take()
@@ -45,13 +46,15 @@ func (g *Group) heartbeat(req *kmsg.HeartbeatRequest) int16 {
 	return 0
 }
 
-// Bounds of the time for which an answer to a heartbeat is repeated. A member that is lost is noticed later by as much.
+// Bounds of the time for which an answer to a heartbeat is repeated. The session of a member that dies ends later by this time. Below minRepeat,
+// repetition would save no heartbeat.
 const (
 	maxRepeat = 10 * time.Second
-	minRepeat = 3 * time.Second // the default interval of heartbeats
+	minRepeat = 3 * time.Second // Kafka's default heartbeat.interval.ms
 )
 
-func (g *Group) lend(m *member, repeat func(time.Duration) (recall func())) {
+// allowRepeat lets the answer to a heartbeat be repeated for a third of the session time-out, within the bounds.
+func (g *Group) allowRepeat(m *member, repeat func(time.Duration) (recall func())) {
 	d := min(maxRepeat, m.SessionTimeout/3)
 	if d < minRepeat {
 		return
@@ -62,7 +65,7 @@ func (g *Group) lend(m *member, repeat func(time.Duration) (recall func())) {
 	}
 }
 
-// recallHeartbeats ends all repetitions of answers to heartbeats.
+// recallHeartbeats ends all repetitions of answers to heartbeats, with the other answers of the Step under way.
 func (g *Group) recallHeartbeats() {
 	if g.recall != nil {
 		g.out.Answer(g.recall)
