@@ -42,7 +42,7 @@ type agent struct {
 	stream   uint64       // its number, rising; set by attach
 	zone     string       // of the session; set by welcome
 	jobCalls atomic.Int32 // unanswered requests about jobs
-	repeats  atomic.Bool  // the agent may repeat answers, unless it was told to stop since
+	repeats  atomic.Bool  // the agent may repeat an answer that was not recalled
 	protocol uint32       // the agent's own
 	instance string       // of Hello
 	bucket   string       // id of the state's bucket when the agent's own was compared with it
@@ -91,11 +91,11 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	t.log.Info("agent connected", zap.Uint32("session", uint32(session)), zap.String("zone", cut(hello.Zone)),
 		zap.String("address", firstAddress(hello)), zap.String("version", cut(hello.Version)), zap.Bool("new", hello.Session == 0),
 		zap.Stringer("key", keys.FromContext(stream.Context()).Hash))
-	// The receiver and the senders end with the stream, at the latest after this function returns.
+	// The receiver and the senders end with the stream, which ends when this function returns at the latest.
 	if !t.spawn(func() {
 		a.begin(stream, catalogue)
 		a.receive(ctx, stream, rest)
-		a.out.close() // no sender starts after the tenure's work may have ended
+		a.out.close() // no sender may start after this goroutine, since t.work is waited for at the tenure's end
 	}) {
 		return status.Error(codes.Unavailable, errTenureOver.Error())
 	}
@@ -303,14 +303,14 @@ func (t *tenure) welcome(a *agent, protocol uint32) (welcome *api.OwnerItem, cat
 	return &api.OwnerItem{Item: &api.OwnerItem_Welcome{Welcome: message}}, fullCatalogue(frozen, batchBytes), nil
 }
 
-// begin starts the sender of a stream, which writes the full catalogue first.
+// begin starts the first sender of a stream, which writes the full catalogue before the outbox.
 func (a *agent) begin(stream rpcStream, catalogue iter.Seq[*api.Catalogue]) {
 	send := func() {
 		if err := a.flush(stream); err != nil {
 			a.cancel(fmt.Errorf("send to the agent: %w", err))
 		}
 	}
-	a.out.begin(a.t.work.Go, func() {
+	first := func() {
 		for part := range catalogue {
 			if err := a.sendItems(stream, []*api.OwnerItem{catalogueItem(part)}); err != nil {
 				a.cancel(fmt.Errorf("send to the agent: %w", err))
@@ -318,10 +318,11 @@ func (a *agent) begin(stream rpcStream, catalogue iter.Seq[*api.Catalogue]) {
 			}
 		}
 		send()
-	}, send, func() { a.cancel(errFinished) })
+	}
+	a.out.begin(a.t.work.Go, first, send, func() { a.cancel(errFinished) })
 }
 
-// flush writes what the outbox holds. After an error, no sender runs any more.
+// flush sends the items of the outbox until it is empty. After an error, the outbox starts no other sender, and the stream ends.
 func (a *agent) flush(stream rpcStream) error {
 	for {
 		items, sent := a.out.take()
@@ -370,10 +371,12 @@ func (a *agent) waits() {
 	a.out.push(new(api.OwnerItem))
 }
 
-// fewItems is the maximum number of items in a message whose answers wait for each other.
+// fewItems is the maximum number of items in a message whose immediate answers leave together. The first answer to a larger message would wait
+// for all other items.
 const fewItems = 8
 
-// handle handles the items of one message. One stamp answers all probes of the message. Immediate answers to a few items leave in one message.
+// handle handles the items of one message. One stamp answers all probes of the message. The immediate answers to at most fewItems items leave in
+// one message.
 func (a *agent) handle(ctx context.Context, items []*api.AgentItem) {
 	if len(items) <= fewItems {
 		a.out.hold()

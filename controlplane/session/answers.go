@@ -60,18 +60,19 @@ type Answer struct {
 	large bool
 	err   error // the first error of Add, which later calls return again
 
-	lend   func() (recall func()) // nil if the agent repeats no answers
-	repeat time.Duration          // 0: the agent does not repeat this one
+	allowRepeat func() (recall func()) // nil if the agent does not repeat answers
+	repeat      time.Duration          // for which the agent repeats this one; 0: not at all
 }
 
-// Repeat has the agent give the same answer to the same request for a time, until recall is called. It returns nil if the agent does not repeat
-// answers. The handler calls Repeat while nothing changes that the answer depends on, and recall after any such change.
+// Repeat lets the agent repeat the answer for a time: the agent then answers equal requests itself. It returns nil if the agent does not repeat
+// answers. The handler calls Repeat under the lock of the data that the answer depends on, and recall after any change of this data. recall ends
+// the repetition of all answers of the virtual cluster.
 func (a *Answer) Repeat(d time.Duration) (recall func()) {
-	if a.lend == nil {
+	if a.allowRepeat == nil {
 		return nil
 	}
 	a.repeat = d
-	return a.lend()
+	return a.allowRepeat()
 }
 
 type answerKey struct{}

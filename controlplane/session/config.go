@@ -79,8 +79,8 @@ type ClusterConfig struct {
 type Limits struct {
 	// Sessions bounds the open sessions, and those that open within a minute; 10,000. At the bound, an agent without a session waits.
 	Sessions int
-	// SessionTimeout is how long an agent that commits may be silent before its session is closed; 5 s. An idle agent may be silent
-	// for 3.5 s more, by its probes.
+	// SessionTimeout is how long an agent that commits may be silent before its session is closed; 5 s. An idle agent, which probes once in
+	// 12.5 s, may be silent for 12.5 s more while its stream stands.
 	SessionTimeout time.Duration
 	// HoldTimeout is how long a commit waits for those before it; 60 s.
 	HoldTimeout time.Duration

@@ -70,7 +70,7 @@ func (a *agent) answerForward(f *api.Forward, answer *Answer, body []byte, e *ap
 	a.out.pushAnswer(answer, &api.OwnerItem{Item: &api.OwnerItem_Forward{Forward: out}})
 }
 
-// recallAnswers has all agents forward requests again whose answers they repeat.
+// recallAnswers ends the repetition of all answers at all agents, which then forward the requests again.
 func (t *tenure) recallAnswers() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,14 +89,14 @@ func (t *tenure) recallAnswers() {
 // one of its connection counts among the others. An agent sends the next request of a connection when it has the answer to the one before,
 // so they are few.
 type forwardQueue struct {
-	limits Limits
-	start  func(ctx context.Context, f *api.Forward, reply func(body []byte, err error))
-	answer func(f *api.Forward, answer *Answer, body []byte, err error)
-	spawn  func(func()) bool
-	lend   func() (recall func())
-	bounds *Answers
-	bytes  *forwardBytes
-	mu     struct {
+	limits      Limits
+	start       func(ctx context.Context, f *api.Forward, reply func(body []byte, err error))
+	answer      func(f *api.Forward, answer *Answer, body []byte, err error)
+	spawn       func(func()) bool
+	allowRepeat func() (recall func()) // see Answer.Repeat
+	bounds      *Answers
+	bytes       *forwardBytes
+	mu          struct {
 		sync.Mutex
 		queues  map[uint64][]*forwarding // by connection, there while one is under way; the slice has the requests behind it
 		waiting int
@@ -121,7 +121,7 @@ const (
 
 func newForwardQueue(a *agent) *forwardQueue {
 	q := &forwardQueue{limits: a.t.limits, spawn: a.t.spawn, bounds: a.t.cluster.cfg.Answers, bytes: &a.t.forwardBytes}
-	q.lend = func() (recall func()) {
+	q.allowRepeat = func() (recall func()) {
 		a.repeats.Store(true)
 		return a.t.recallAnswers
 	}
@@ -228,7 +228,7 @@ func (q *forwardQueue) run(fw *forwarding) {
 		}
 		answer := &Answer{of: q.bounds, room: int(fw.f.MaxAnswerBytes)}
 		if fw.f.Repeats {
-			answer.lend = q.lend
+			answer.allowRepeat = q.allowRepeat
 		}
 		q.start(context.WithValue(fw.ctx, answerKey{}, answer), fw.f, q.reply(fw, answer))
 		if fw.stage.CompareAndSwap(starting, started) {

@@ -17,13 +17,13 @@ const (
 	// restMargin before a session may be silent for too long: a stopped process then reads the messages that wait, before it closes a session.
 	restFor    = 10 * time.Second
 	restMargin = time.Second
-	// toldRest is the time until the next probe of an agent that does not tell it, and maxRest bounds what agents tell.
+	// toldRest is the maximum time until the next probe of an agent whose probes have no next_ms. maxRest is the maximum of next_ms.
 	toldRest = time.Second
 	maxRest  = 15 * time.Second
 )
 
-// deadline returns the time at which a session is closed if its agent stays silent until then. An agent may rest as long as it told, unless its
-// stream broke.
+// deadline returns the time at which a session is closed if its agent stays silent until then: the session time-out after its last message. The agent
+// of an idle session has the time until its next probe in addition, but at most the session time-out after its stream broke.
 func (t *tenure) deadline(open *openSession) time.Time {
 	due := open.heard.Add(t.limits.SessionTimeout)
 	if open.rests <= toldRest {
@@ -72,7 +72,7 @@ func (t *tenure) rest(now time.Time) time.Duration {
 	return pause
 }
 
-// silent gives the sessions not heard of for the time-out, once each.
+// silent returns each session whose deadline is over, once. late is the time for which this process was stopped.
 func (t *tenure) silent(now time.Time, late time.Duration) []id.Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,7 +82,7 @@ func (t *tenure) silent(now time.Time, late time.Duration) []id.Session {
 			open.closing = true
 			silent = append(silent, session)
 		}
-		open.heard = open.heard.Add(late) // unseen moves open.lost
+		open.heard = open.heard.Add(late) // unseen does the same with open.lost, after this function
 	}
 	return silent
 }

@@ -18,22 +18,23 @@ var errSlow = errors.New("the agent takes messages too slowly")
 // outbox holds the items for one agent, in order. Their bytes are bounded. At the bound the outbox drops its items, takes no more, and fails
 // the stream; the agent comes back and subscribes anew. Answers to forwarded requests do not count: Answers bounds them.
 //
-// A sender runs while there is something to send: an idle agent has no goroutine for it.
+// A sender is a goroutine that calls take until the outbox is empty. It runs only while there are items to send: an idle agent has none. At most
+// one sender runs at a time.
 type outbox struct {
 	limit int
 	mu    struct {
 		sync.Mutex
-		places  []*place
-		bytes   int
-		closed  bool
-		sending bool // a sender runs
-		held    bool // by hold
-		last    bool // finish was called
+		places   []*place
+		bytes    int
+		closed   bool
+		sending  bool // a sender runs, or may not start: before begin, and after its failure
+		held     bool // no sender starts until release
+		finished bool // finish was called
 	}
 	over func(error)  // called when the bound is passed
-	send func()       // the sender: calls take until nothing is left
-	end  func()       // called when all is sent after finish
-	run  func(func()) // runs a sender on a goroutine
+	send func()       // the sender
+	end  func()       // called once finish was called and all items are sent
+	run  func(func()) // starts a sender on its goroutine
 }
 
 // place is one position in an outbox.
@@ -52,14 +53,15 @@ func (p *place) counted() int {
 	return p.bytes
 }
 
-// newOutbox returns an outbox without a sender, which begin sets.
+// newOutbox returns an outbox that keeps its items until begin.
 func newOutbox(limit int, over func(error)) *outbox {
 	o := &outbox{limit: limit, over: over}
-	o.mu.sending = true // until begin
+	o.mu.sending = true // none starts until the first sender of begin has ended
 	return o
 }
 
-// begin has run start the first sender, and later ones that run send. end is called once all is sent after finish.
+// begin starts the first sender with run(first), and each later one with run(send), for which run must not block. It calls end once finish was
+// called and all items are sent.
 func (o *outbox) begin(run func(func()), first, send, end func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -69,23 +71,24 @@ func (o *outbox) begin(run func(func()), first, send, end func()) {
 	}
 }
 
-// wake starts a sender if there is something to send, or an end to be told, and none runs. Called with mu held.
+// wake starts a sender if none runs and there are items to send, or end to call. Called with mu held.
 func (o *outbox) wake() {
 	ready := len(o.mu.places) > 0 && !o.mu.places[0].open
-	if o.mu.sending || o.mu.closed || o.mu.held || !ready && !o.mu.last {
+	if o.mu.sending || o.mu.closed || o.mu.held || !ready && !o.mu.finished {
 		return
 	}
 	o.mu.sending = true
 	o.run(o.send)
 }
 
-// hold has items wait until release, so that all that answers one message leaves in one.
+// hold keeps senders from starting until release, so that the items pushed in between leave in one message.
 func (o *outbox) hold() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.mu.held = true
 }
 
+// release ends hold.
 func (o *outbox) release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -93,11 +96,11 @@ func (o *outbox) release() {
 	o.wake()
 }
 
-// finish has the outbox call end once everything is sent.
+// finish makes the outbox call end once all items are sent.
 func (o *outbox) finish() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.mu.last = true
+	o.mu.finished = true
 	o.wake()
 }
 
@@ -162,8 +165,8 @@ func (o *outbox) close() {
 	}
 }
 
-// take removes the next items that can be sent, about batchBytes of them. sent is to be called once they are sent. If there are none, the sender
-// must end: the outbox starts another one when there are.
+// take removes the next items that can be sent, about batchBytes of them. The sender calls sent once it has sent them. If take returns no items, the
+// sender must end: the outbox starts another sender with the next items.
 func (o *outbox) take() (items []*api.OwnerItem, sent func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -185,7 +188,7 @@ func (o *outbox) take() (items []*api.OwnerItem, sent func()) {
 	}
 	if len(items) == 0 {
 		o.mu.sending = false
-		if o.mu.last && !o.mu.closed {
+		if o.mu.finished && !o.mu.closed {
 			o.end()
 		}
 		return nil, nil

@@ -16,15 +16,15 @@ import (
 	"github.com/freshet-io/freshet/controlplane/session"
 )
 
-// lender answers each request with its body, and has the agent repeat the answer for 10 s.
-type lender struct {
+// repeatsHandler answers each request with its body, and lets the agent repeat the answer for 10 s.
+type repeatsHandler struct {
 	mu      sync.Mutex
 	asked   int
 	recall  func()
-	between func() // called before an answer, after it was lent
+	between func() // called before an answer, after Repeat
 }
 
-func (l *lender) Start(ctx context.Context, f *api.Forward, reply func([]byte, error)) {
+func (l *repeatsHandler) Start(ctx context.Context, f *api.Forward, reply func([]byte, error)) {
 	l.mu.Lock()
 	l.asked++
 	l.recall = session.AnswerOf(ctx).Repeat(10 * time.Second)
@@ -36,16 +36,16 @@ func (l *lender) Start(ctx context.Context, f *api.Forward, reply func([]byte, e
 	reply(f.Body, nil)
 }
 
-func (l *lender) count() int {
+func (l *repeatsHandler) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.asked
 }
 
-// lenderWorld is a world of replicas of which the first is the owner, and an agent.
-func lenderWorld(t *testing.T, replicas ...string) (*world, []*node, *agent, *lender) {
+// repeatsWorld is a world of replicas of which the first is the owner, and an agent.
+func repeatsWorld(t *testing.T, replicas ...string) (*world, []*node, *agent, *repeatsHandler) {
 	t.Helper()
-	w, l := newWorld(t), &lender{}
+	w, l := newWorld(t), &repeatsHandler{}
 	w.forwards = func(*owner.Owner, session.Spawn) session.Forwards { return l }
 	var nodes []*node
 	for _, name := range replicas {
@@ -64,10 +64,10 @@ func (a *agent) beat(t *testing.T, principal, body string) {
 	require.Equal(t, body, string(got))
 }
 
-// TestRepeats: an agent gives the owner's answer to a heartbeat again for the time that the owner told, to the same request of the same principal.
+// TestRepeats: an agent repeats the owner's answer to a heartbeat for the allowed time, and only to equal requests of the same principal.
 func TestRepeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, n, a, l := lenderWorld(t, "r1")
+		w, n, a, l := repeatsWorld(t, "r1")
 		for range 4 {
 			a.beat(t, "p", "m1")
 			time.Sleep(3 * time.Second)
@@ -86,10 +86,10 @@ func TestRepeats(t *testing.T) {
 	})
 }
 
-// TestRepeats_Recalled: after a recall, no answer from before it is repeated, not even one that had not left yet.
+// TestRepeats_Recalled: after a recall, no earlier answer is repeated, not even one that was still in flight.
 func TestRepeats_Recalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, n, a, l := lenderWorld(t, "r1")
+		w, n, a, l := repeatsWorld(t, "r1")
 		other := w.agent()
 		other.opened()
 		a.beat(t, "p", "m1")
@@ -113,10 +113,10 @@ func TestRepeats_Recalled(t *testing.T) {
 	})
 }
 
-// TestRepeats_EndWithTheStream: the next owner knows nothing of what the one before lent.
+// TestRepeats_EndWithTheStream: an agent drops repeated answers with its stream, since the next owner cannot recall them.
 func TestRepeats_EndWithTheStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, nodes, a, l := lenderWorld(t, "r1", "r2")
+		w, nodes, a, l := repeatsWorld(t, "r1", "r2")
 		a.beat(t, "p", "m1")
 		w.stop(nodes[0])
 		w.waitFor("the next owner", func() bool { return nodes[1].Owner() != nil && a.Connected() })
