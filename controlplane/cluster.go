@@ -161,7 +161,7 @@ func (c *cluster) open(clusterID string, warm bool) (*stored, error) {
 	}
 	bounds := c.cfg.boundsOf(c.spec)
 	snapshotBytes, softLog, hardLog := c.cfg.logLimitsOf(c.spec)
-	var memoryRoom func() float64 // those of the settings share the memory limit
+	var memoryRoom func() float64 // nil for virtual clusters of the settings, which have fixed shares of the memory limit
 	if c.spec.Stored {
 		memoryRoom = c.heap.roomOf(bounds.Bytes)
 	}
@@ -174,7 +174,7 @@ func (c *cluster) open(clusterID string, warm bool) (*stored, error) {
 		Clocks:        c.clocks,
 		SnapshotBytes: snapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval, SnapshotSlots: c.snapshots,
 		Owner: owner.Config{
-			SoftLogBytes: softLog, HardLogBytes: hardLog, LogRoom: c.space.roomOf(hardLog), TakeRoom: c.space.take, QueueBytes: bounds.QueueBytes,
+			SoftLogBytes: softLog, HardLogBytes: hardLog, LogRoom: c.space.roomOf(hardLog), ReserveRoom: c.space.reserve, QueueBytes: bounds.QueueBytes,
 			MaxExtents: bounds.Extents, MaxFresh: c.cfg.MaxFreshBundles, MaxBytes: bounds.Bytes, MemoryRoom: memoryRoom,
 		},
 		Logger: c.log, Registerer: c.metrics, MaxProducers: bounds.Producers, Limits: bounds.Limits,

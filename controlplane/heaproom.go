@@ -12,9 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Shares of the Go runtime's memory limit that live objects take. Each Spec.Memory bounds one virtual cluster, and nothing adds them up. From
-// refuseHeap on, new virtual clusters are refused. The rest is for growth of the existing ones, second states of snapshots, and garbage. From
-// shrinkHeap on, the bounds of the states fall, at leastHeap to leastRoom, and from stopHeap on to leastState.
+// Shares of the Go runtime's memory limit that live objects take, at which this replica acts. Spec.Memory bounds each virtual cluster, but the sum of
+// these bounds may exceed the limit. From refuseHeap on, new virtual clusters are refused. The rest is for growth of the existing ones, second states
+// of snapshots, and garbage. From shrinkHeap on, the memory bounds of states fall: to the factor leastRoom at leastHeap, and to leastState from
+// stopHeap on.
 const (
 	refuseHeap = 0.7
 	shrinkHeap = 0.8
@@ -22,20 +23,20 @@ const (
 	stopHeap   = 0.95
 )
 
-// leastState is the bound in bytes to which a state can always grow, whatever else fills the memory: some 2,000 extents, or 500 partitions with
+// leastState is the size in bytes to which each state can grow even if the memory is full: some 2,000 extents, or 500 partitions with
 // records. For 200 virtual clusters it is 50 MiB, 6 % of the limit of a replica with 1 GiB.
 const leastState = 256 << 10
 
-// readHeap is the maximum age of a reading for the bounds of states. Each command compares with them.
+// readHeap is the maximum age of the reading that room uses. room is called for each command, too often for a reading each.
 const readHeap = 100 * time.Millisecond
 
-// heapRoom compares the live objects of this process with its memory limit. Other replicas have other virtual clusters.
+// heapRoom compares the live objects of this process with its memory limit. Unlike etcdSpace, each replica has a fullness of its own.
 type heapRoom struct {
 	read func() (live, limit uint64)  // replaced in tests
 	last atomic.Pointer[heapFullness] // nil before the first
 }
 
-// heapFullness is a reading.
+// heapFullness is a reading of heapRoom.fullness.
 type heapFullness struct {
 	at   time.Time
 	full float64
@@ -46,30 +47,30 @@ func newHeapRoom(reg prometheus.Registerer) *heapRoom {
 	reg.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "freshet_controlplane_heap_fullness",
-			Help: "Share of the Go runtime's memory limit that live objects take, as of the last garbage collection; from 0.7 on new virtual clusters are refused, from 0.8 on the states of those in etcd have less memory.",
+			Help: "Share of the Go runtime's memory limit that live objects take, as of the last garbage collection; from 0.7 on new virtual clusters are refused, from 0.8 on the memory bounds of virtual clusters in etcd fall.",
 		}, h.fullness),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "freshet_controlplane_state_room", Help: "Factor of the memory of each state of a virtual cluster in etcd; below 1 while the heap is nearly full.",
+			Name: "freshet_controlplane_state_room", Help: "Factor of the memory bound of each virtual cluster in etcd; below 1 while the heap is nearly full.",
 		}, h.room),
 	)
 	return h
 }
 
-// roomOf returns room for a state with a bound in bytes. The room is leastState at least.
+// roomOf returns a function that returns the factor of a state's bound in bytes. The factor leaves leastState at least.
 func (h *heapRoom) roomOf(bound int64) func() float64 {
 	least := min(1, float64(leastState)/float64(max(1, bound)))
 	return func() float64 { return max(h.room(), least) }
 }
 
-// room returns the factor of the bounds of states that are large enough for it to leave leastState. All states have the same factor, so the fullest
-// ones are refused first.
+// room returns the factor of the bounds of all states, before roomOf raises it for small ones. All states have the same factor, so the fullest ones
+// are refused first.
 func (h *heapRoom) room() float64 {
 	last := h.last.Load()
 	if last == nil || time.Since(last.at) >= readHeap {
 		last = &heapFullness{time.Now(), h.fullness()}
 		h.last.Store(last)
 	}
-	return fall(last.full, shrinkHeap, leastHeap, stopHeap)
+	return roomAt(last.full, shrinkHeap, leastHeap, stopHeap)
 }
 
 // liveHeap returns the bytes of the objects that the last garbage collection left, and the runtime's memory limit, math.MaxInt64 for none.
@@ -95,7 +96,7 @@ func (h *heapRoom) crowded() error {
 	}
 	refused := "new virtual clusters are refused"
 	if full >= shrinkHeap {
-		refused += ", and growth of large ones"
+		refused += ", and large ones cannot grow"
 	}
 	return fmt.Errorf("metadata and buffers use %.0f %% of this control plane's memory limit: %s", 100*full, refused)
 }

@@ -29,7 +29,7 @@ func TestHeapRoom_RefusesNewClusters(t *testing.T) {
 		{0, 1000, ""},
 		{699, 1000, ""},
 		{700, 1000, "metadata and buffers use 70 % of this control plane's memory limit: new virtual clusters are refused"},
-		{2000, 1000, "metadata and buffers use 200 % of this control plane's memory limit: new virtual clusters are refused, and growth of large ones"},
+		{2000, 1000, "metadata and buffers use 200 % of this control plane's memory limit: new virtual clusters are refused, and large ones cannot grow"},
 		{math.MaxInt64, math.MaxInt64, ""},
 	} {
 		c.heap.read = func() (live, limit uint64) { return of.live, of.limit }

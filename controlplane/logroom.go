@@ -30,12 +30,12 @@ const (
 
 // leastLog is the room in bytes that every log has below fullFrom, whatever its limits. A snapshot is due after so much log without room
 // (replica.Config.SnapshotMinBytes). For registry.DefaultMaxHosted virtual clusters it is 63 MiB, 1 % of a quota of 6 GiB, and 3 % are left from
-// stopFrom to fullFrom. The last command of a log, of up to 16 MiB, may exceed its room. So etcdSpace.take bounds the growth of all logs between two
-// readings.
+// stopFrom to fullFrom. The last command of a log, of up to 16 MiB, may exceed the log's room. So etcdSpace.reserve bounds the growth of all logs
+// between two readings.
 const leastLog = 64 << 10
 
-// bytesInEtcd returns an upper bound of the bytes that an append of some bytes takes in etcd: keys, the log's tail and its former value in the
-// history, and pages of 4 KiB that an entry fills in part.
+// bytesInEtcd returns an upper bound of the bytes that etcd needs for an append of a number of bytes: entry, keys, the log's tail and its former
+// value in the history, and pages of 4 KiB that the entry fills in part.
 func bytesInEtcd(bytes int64) int64 { return bytes + min(bytes, 4<<10) + bytes/16 + 1<<10 }
 
 // Intervals of reading the fullness of etcd's members.
@@ -53,15 +53,15 @@ const maxSnapshots = 8
 type etcdSpace struct {
 	client   *clientv3.Client
 	log      *zap.Logger
-	replicas func() int    // living ones, with this one: each takes an equal share of the free bytes
+	replicas func() int    // number of living replicas, this one included
 	bits     atomic.Uint64 // of the fullness, a float64
 	warnings rate.Sometimes
 	mu       struct {
 		sync.Mutex
-		share     int64 // of the bytes up to fullFrom, as of the last reading; math.MaxInt64 below etcdlog.CrowdedFrom
-		appending int64 // bytes of appends in flight
-		appended  int64 // since the last reading
-		unseen    int64 // between the last two readings: etcd counts a write up to 100 ms later, so the last one may have missed them
+		share     int64 // this replica's share of the bytes free below fullFrom, as of the last reading; math.MaxInt64 below etcdlog.CrowdedFrom
+		appending int64 // bytes reserved for appends in flight
+		appended  int64 // bytes of appends that ended since the last reading
+		unseen    int64 // bytes of appends that ended between the last two readings: etcd's figures are up to 100 ms old, so they may lack these
 	}
 }
 
@@ -119,7 +119,7 @@ func (s *etcdSpace) read(ctx context.Context) {
 		return
 	}
 	s.bits.Store(math.Float64bits(fullest))
-	s.divide(left)
+	s.setShare(left)
 	if crowded := s.crowded(); crowded != nil {
 		s.warnings.Do(func() {
 			s.log.Warn("etcd is crowded, so logs have less room, and new virtual clusters are refused: give etcd more space (--quota-backend-bytes), or "+
@@ -128,8 +128,8 @@ func (s *etcdSpace) read(ctx context.Context) {
 	}
 }
 
-// divide notes the bytes up to fullFrom, as a reading found them.
-func (s *etcdSpace) divide(left int64) {
+// setShare gives each replica an equal share of the bytes that a reading found free below fullFrom, math.MaxInt64 for no bound.
+func (s *etcdSpace) setShare(left int64) {
 	if left != math.MaxInt64 {
 		left /= int64(max(1, s.replicas()))
 	}
@@ -138,9 +138,10 @@ func (s *etcdSpace) divide(left int64) {
 	s.mu.share, s.mu.unseen, s.mu.appended = left, s.mu.appended, 0
 }
 
-// take reports whether a log may append some bytes now. If so, the caller calls done after the append. All appends between two readings take no
-// more than the free bytes of the first one. Appends of more than leastLog leave half of them to others, so they keep no quiet virtual cluster out.
-func (s *etcdSpace) take(bytes int64) (done func(), ok bool) {
+// reserve reserves space for an append of a number of bytes, or returns false if this replica's share has too little left. The caller calls done
+// once the append has ended. The bytes then count as appended until readings show them. Appends of more than leastLog leave half of the share to
+// smaller ones, so they keep no quiet virtual cluster out.
+func (s *etcdSpace) reserve(bytes int64) (done func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	least := int64(0)
@@ -163,7 +164,7 @@ func (s *etcdSpace) take(bytes int64) (done func(), ok bool) {
 // fullness returns the share of the quota that the fullest member uses, or 0 before the first answer.
 func (s *etcdSpace) fullness() float64 { return math.Float64frombits(s.bits.Load()) }
 
-// roomOf returns room for a log with a hard limit. The room is leastLog at least.
+// roomOf returns a function that returns the factor of the limits of a log with a hard limit. Below fullFrom, the factor leaves leastLog at least.
 func (s *etcdSpace) roomOf(hard int64) func() float64 {
 	least := min(1, float64(leastLog+1)/float64(hard)) // the owner rounds down, and a snapshot must be due before the log is full
 	return func() float64 {
@@ -174,13 +175,13 @@ func (s *etcdSpace) roomOf(hard int64) func() float64 {
 	}
 }
 
-// room returns the factor of the limits of logs that are long enough for it to leave leastLog.
+// room returns the factor of the limits of all logs, before roomOf raises it for short ones.
 func (s *etcdSpace) room() float64 {
-	return fall(s.fullness(), etcdlog.CrowdedFrom, leastFrom, stopFrom)
+	return roomAt(s.fullness(), etcdlog.CrowdedFrom, leastFrom, stopFrom)
 }
 
-// fall returns a factor that falls from 1 at from to leastRoom at least, and is 0 from stop on.
-func fall(full, from, least, stop float64) float64 {
+// roomAt returns the factor of limits at a fullness: 1 up to from, then falling to leastRoom shortly before least, leastRoom up to stop, then 0.
+func roomAt(full, from, least, stop float64) float64 {
 	if full >= stop {
 		return 0
 	}

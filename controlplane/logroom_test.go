@@ -117,14 +117,14 @@ func TestEtcdSpace_Read(t *testing.T) {
 	require.InDelta(t, 0.2, s.room(), 1e-9)
 }
 
-// TestEtcdSpace_Take: appends in flight, since the last reading and in the interval before it take of the bytes that are free. Small ones have half
-// of these to themselves.
-func TestEtcdSpace_Take(t *testing.T) {
+// TestEtcdSpace_Reserve: appends in flight, since the last reading and in the interval before it count against the free bytes. Half of the free bytes
+// is for small appends.
+func TestEtcdSpace_Reserve(t *testing.T) {
 	s := newEtcdSpace(nil, func() int { return 4 }, zap.NewNop(), prometheus.NewRegistry())
 	const large, small, share = 1 << 20, leastLog, 8 << 20
 	taken := func(bytes int64) (total int64, done []func()) {
 		for {
-			landed, ok := s.take(bytes)
+			landed, ok := s.reserve(bytes)
 			if !ok {
 				return total, done
 			}
@@ -136,41 +136,41 @@ func TestEtcdSpace_Take(t *testing.T) {
 			landed()
 		}
 	}
-	landed, ok := s.take(1 << 40)
+	landed, ok := s.reserve(1 << 40)
 	require.True(t, ok, "before the first reading")
 	landed()
-	s.divide(4 * share)
-	s.divide(4 * share)
+	s.setShare(4 * share)
+	s.setShare(4 * share)
 	total, appending := taken(large)
 	require.EqualValues(t, 3*large, total, "with what etcd needs beside")
-	s.divide(4 * share)
-	s.divide(4 * share)
+	s.setShare(4 * share)
+	s.setShare(4 * share)
 	total, _ = taken(large)
 	require.Zero(t, total, "the others are still in flight")
 	land(appending)
 	total, _ = taken(large)
 	require.Zero(t, total, "no reading has seen them")
-	s.divide(4 * share)
+	s.setShare(4 * share)
 	total, _ = taken(large)
 	require.Zero(t, total, "the reading may have missed them")
 	total, appending = taken(small)
 	require.Greater(t, total, int64(share/2-small))
 	require.LessOrEqual(t, total, int64(share-3*large))
 	land(appending)
-	s.divide(4 * share)
-	s.divide(4 * share)
+	s.setShare(4 * share)
+	s.setShare(4 * share)
 	total, _ = taken(large)
 	require.EqualValues(t, 3*large, total)
-	s.divide(-1)
-	_, ok = s.take(0)
+	s.setShare(-1)
+	_, ok = s.reserve(0)
 	require.False(t, ok)
-	s.divide(math.MaxInt64)
-	_, ok = s.take(1 << 40)
+	s.setShare(math.MaxInt64)
+	_, ok = s.reserve(1 << 40)
 	require.True(t, ok, "not crowded any more")
 }
 
-// TestEtcdSpace_ManyLogsBetweenTwoReadings: empty logs have room for one large command each. Together they take half of the bytes that are free, and
-// other logs go on.
+// TestEtcdSpace_ManyLogsBetweenTwoReadings: each empty log has room for a large command. All of them together take at most half of the free bytes,
+// and small commands go on.
 func TestEtcdSpace_ManyLogsBetweenTwoReadings(t *testing.T) {
 	const logs, quota, hard, commandBytes = 60, 1 << 30, 32 << 20, 1 << 20
 	member := new(etcdMember)
@@ -182,7 +182,7 @@ func TestEtcdSpace_ManyLogsBetweenTwoReadings(t *testing.T) {
 	s.read(t.Context())
 	owners, tenures := make([]*owner.Owner, logs), make([]metalog.Tenure, logs)
 	for i := range owners {
-		owners[i], tenures[i] = startOwner(t, owner.Config{SoftLogBytes: hard / 2, HardLogBytes: hard, LogRoom: s.roomOf(hard), TakeRoom: s.take})
+		owners[i], tenures[i] = startOwner(t, owner.Config{SoftLogBytes: hard / 2, HardLogBytes: hard, LogRoom: s.roomOf(hard), ReserveRoom: s.reserve})
 	}
 	propose := func(o *owner.Owner, bytes int) error {
 		_, _, err := o.Propose(t.Context(), &metadata.SetConfigs{Resource: metadata.ConfigBroker, Set: map[string]string{"k": strings.Repeat("v", bytes)}})

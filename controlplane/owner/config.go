@@ -31,23 +31,22 @@ type Config struct {
 	QueueBytes    int64 // maximum encoded bytes of unanswered proposals, plus proposalOverhead each: 64 MiB
 	SoftLogBytes  int64 // untrimmed bytes of the log from which groups are delayed: 256 MiB
 	HardLogBytes  int64 // untrimmed bytes of the log at which commands are refused: 512 MiB
-	// LogRoom returns the share of SoftLogBytes and HardLogBytes that the log may take now, from 0 to 1. It falls while the logs of all virtual
-	// clusters together need more room than the store of logs has. Default 1.
+	// LogRoom returns the share of SoftLogBytes and HardLogBytes that the log may take now, from 0 to 1. It falls while the store of logs is
+	// nearly full. Default 1.
 	LogRoom func() float64
-	// TakeRoom reports whether the store of logs has room for the commands of a group, and takes it. done is called after the group's append. A group
-	// without room is refused as by a full log. Default: always.
-	TakeRoom   func(bytes int64) (done func(), ok bool)
-	MaxDelay   time.Duration // delay of a group just below HardLogBytes, and of a commit at a bound of the state: 1 s
-	MaxExtents int64         // live extents at which commits are refused; from 3/4 on, commits are delayed: 4 Mi
-	MaxFresh   int           // live bundles not compacted yet, with the same effects: 100,000
+	// ReserveRoom reserves room for the commands of a group in the store of logs, or returns false if there is none. The owner calls done once the
+	// append of the group has ended. A group without room is refused as by a full log. Default: there is always room.
+	ReserveRoom func(bytes int64) (done func(), ok bool)
+	MaxDelay    time.Duration // delay of a group just below HardLogBytes, and of a commit at a bound of the state: 1 s
+	MaxExtents  int64         // live extents at which commits are refused; from 3/4 on, commits are delayed: 4 Mi
+	MaxFresh    int           // live bundles not compacted yet, with the same effects: 100,000
 	// MaxBytes bounds the memory of the state (metadata.Load.MemoryBytes) and of commands in flight (metadata.GrowthOf). Half of it is
 	// for topic and group metadata: topics, configs, groups, offsets and transactions (metadata.Load.TopicsAndGroups). Beyond the half, new
 	// topics, groups and transactional IDs are refused. At 9/16, the growth of existing ones is refused. From 3/4 of the memory that topic
 	// and group metadata leaves, commits are delayed. At MaxBytes, commits, new topics and partitions are refused, and at 9/8 of MaxBytes
 	// every other growth. Configs of retention of topics are refused at 5/4, and configs of brokers never. 0 means no bound.
 	MaxBytes int64
-	// MemoryRoom returns the share of MaxBytes that is the bound now, from 0 to 1. It falls while all states of the process together need more memory
-	// than there is. Default 1.
+	// MemoryRoom returns the share of MaxBytes that is the bound now, from 0 to 1. It falls while the memory of the process is nearly full. Default 1.
 	MemoryRoom func() float64
 	MaxWait    time.Duration // maximum wait of a command while groups are delayed; beyond, it is refused as by a full log: 10 s
 
@@ -77,8 +76,8 @@ func (c *Config) ApplyDefaults() {
 	if c.MemoryRoom == nil {
 		c.MemoryRoom = func() float64 { return 1 }
 	}
-	if c.TakeRoom == nil {
-		c.TakeRoom = func(int64) (func(), bool) { return func() {}, true }
+	if c.ReserveRoom == nil {
+		c.ReserveRoom = func(int64) (func(), bool) { return func() {}, true }
 	}
 	if c.Marked == nil {
 		c.Marked = func(uint64, *metadata.State) {}

@@ -118,10 +118,10 @@ func (o *Owner) holdBack(ctx context.Context) error {
 	}
 }
 
-// refuseIfFull fails proposals that entered the queue before the log was full or Config.TakeRoom had no room, and proposals that waited longer than
-// Config.MaxWait while groups were delayed. Urgent commands are kept. refuseIfFull returns the proposals that are left.
+// refuseIfFull fails all proposals of a group if the log is full or Config.ReserveRoom has no room, and while groups are delayed those that waited
+// longer than Config.MaxWait. It never fails urgent commands. It returns the proposals that are left.
 func (o *Owner) refuseIfFull(ps []*Proposal) []*Proposal {
-	full, delayed := o.logFull() || !o.takeRoom(ps), o.delay() > 0
+	full, delayed := o.logFull() || !o.reserveRoom(ps), o.delay() > 0
 	if !full && !delayed {
 		return ps
 	}
@@ -137,26 +137,26 @@ func (o *Owner) refuseIfFull(ps []*Proposal) []*Proposal {
 	o.metrics.refused.Add(float64(len(refused)))
 	o.queue.release(refused)
 	if len(kept) == 0 {
-		o.giveRoom()
+		o.endReservation()
 	}
 	return kept
 }
 
-// takeRoom reports whether the store of logs has room for a group, and takes it until giveRoom.
-func (o *Owner) takeRoom(ps []*Proposal) (ok bool) {
+// reserveRoom reserves room for a group in the store of logs until endReservation, or returns false if there is none.
+func (o *Owner) reserveRoom(ps []*Proposal) (ok bool) {
 	bytes := int64(0)
 	for _, p := range ps {
 		bytes += int64(p.size)
 	}
-	o.landed, ok = o.cfg.TakeRoom(bytes)
+	o.reserved, ok = o.cfg.ReserveRoom(bytes)
 	return ok
 }
 
-// giveRoom ends takeRoom after the append. A group of urgent commands may have no room.
-func (o *Owner) giveRoom() {
-	if o.landed != nil {
-		o.landed()
-		o.landed = nil
+// endReservation ends the reservation of a group, if it has one: a group of urgent commands is appended without room too.
+func (o *Owner) endReservation() {
+	if o.reserved != nil {
+		o.reserved()
+		o.reserved = nil
 	}
 }
 
@@ -169,7 +169,7 @@ func (o *Owner) append(ctx context.Context, proposals []*Proposal) (*group, erro
 		g.batch.Commands[i] = p.cmd
 	}
 	o.scratch = metadata.AppendBatch(o.scratch[:0], &g.batch)
-	defer o.giveRoom()
+	defer o.endReservation()
 	last, err := o.cfg.Tenure.Append(ctx, o.next, o.scratch)
 	if err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ const (
 type upTo struct {
 	topicsAndGroups float64 // bounds metadata.Load.TopicsAndGroups
 	all             float64 // bounds the whole state
-	markers         float64 // bounds the markers of transactions, see markersRoom; 0 for no bound
+	markers         float64 // the share of markersRoom; 0 for no bound
 }
 
 // The bounds by kind of growth. Topic and group metadata takes at most 9/16 of MaxBytes, except for configs of retention. The other 7/16 are
@@ -54,11 +54,11 @@ var (
 	retention = upTo{topicsAndGroups: 1.25, all: 1.25}         // configs of topics by which they keep fewer records
 )
 
-// load is the load of the state. The state takes memory on every replica, and time at a takeover.
+// load is the size of the state, and the warnings about it. The state takes memory on every replica, and time at a takeover.
 // Commits make it grow fastest, so only commits are delayed, and only those of this virtual cluster (I10). The share of memory is of the
 // part that topic and group metadata leaves to commits, so topic and group metadata alone delays no commit.
 type load struct {
-	applied atomic.Pointer[metadata.Load] // of the newest applied state
+	applied atomic.Pointer[metadata.Load] // of the newest applied state, set by weigh
 	offsets atomic.Int64                  // bytes of offsets that no limit of the state refuses
 	// warned is the level of the last warning: 0, halfOfBound or slowFrom. Only the apply goroutine uses it.
 	warned float64
@@ -71,7 +71,7 @@ type load struct {
 // Slows reports whether commits are delayed, or would be soon: the load is at 3/4 of a bound, or the log above its soft limit.
 func (o *Owner) Slows() bool { return o.share() >= slowFrom || o.delay() > 0 }
 
-// share returns the largest share of a bound that the applied state uses. 1 is the bound.
+// share returns the largest share of a bound that the applied state uses, 1 at the bound. It also changes without commands, with Config.MemoryRoom.
 func (o *Owner) share() float64 {
 	l := o.load.applied.Load()
 	return max(o.extentsShare(l), o.freshShare(l), o.memoryShare(l.MemoryBytes(), l.TopicsAndGroups))
@@ -85,7 +85,7 @@ func (o *Owner) freshShare(l *metadata.Load) float64 {
 	return float64(l.Fresh) / float64(o.cfg.MaxFresh)
 }
 
-// maxBytes returns the bound of the state's memory as of now, or 0 for none.
+// maxBytes returns the current bound of the state's memory, or 0 for none.
 func (o *Owner) maxBytes() float64 {
 	if o.cfg.MaxBytes == 0 {
 		return 0
@@ -93,7 +93,7 @@ func (o *Owner) maxBytes() float64 {
 	return max(1, o.cfg.MemoryRoom()*float64(o.cfg.MaxBytes))
 }
 
-// weigh updates the shares and metrics after commands were applied, and logs a warning if the largest share reaches a level.
+// weigh updates load and the metrics after commands were applied, and logs a warning if the largest share reaches a level.
 func (o *Owner) weigh() {
 	l := o.state.Load()
 	o.load.applied.Store(&l)

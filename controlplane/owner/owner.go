@@ -45,9 +45,9 @@ type Owner struct {
 	logged int64           // command time of the tenure's last applied entry, ms, 0 before the first; guarded by mu
 
 	// The append loop's.
-	next    uint64 // index of the next entry
-	scratch []byte
-	landed  func() // gives back the room that the group takes in the store of logs
+	next     uint64 // index of the next entry
+	scratch  []byte
+	reserved func() // ends the reservation of the group (Config.ReserveRoom); nil: it has none
 }
 
 // New returns an owner that has not started: Read works, proposals wait for Run.

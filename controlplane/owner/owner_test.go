@@ -510,15 +510,15 @@ func TestOwner_KeepsToTheRoomOfTheLog(t *testing.T) {
 	})
 }
 
-// TestOwner_TakesRoomForEachGroup: a group without room is refused except for marks. Room is given back once, after the append or if nothing is left
-// of the group.
-func TestOwner_TakesRoomForEachGroup(t *testing.T) {
+// TestOwner_ReservesRoomForEachGroup: a group without room is refused except for marks. Each reservation ends once, after the append or when all
+// proposals of the group are refused.
+func TestOwner_ReservesRoomForEachGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, overhead = 10_000, 100
 		var taken, given, appending atomic.Int64
 		f := start(t, func(c *owner.Config) {
 			c.SoftLogBytes, c.HardLogBytes, c.MaxDelay, c.MaxWait = 1, 1<<20, time.Hour, time.Nanosecond
-			c.TakeRoom = func(bytes int64) (func(), bool) {
+			c.ReserveRoom = func(bytes int64) (func(), bool) {
 				if taken.Load()+bytes > limit {
 					return nil, false
 				}
