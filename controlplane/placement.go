@@ -22,9 +22,9 @@ const (
 	maxTakeovers = 16
 	// leavePause is the time by which a replica that stops hands over idle virtual clusters later than loaded ones.
 	leavePause = 300 * time.Millisecond
-	// handOverPause is the time between two hand-overs to better placed replicas.
+	// handOverPause is the time between two rounds of hand-overs to better placed replicas while virtual clusters are misplaced.
 	handOverPause = time.Second
-	// lookPause is the time between two looks while nothing is misplaced.
+	// lookPause is the time between two rounds while none is misplaced.
 	lookPause = 5 * time.Second
 	// settledAfter is the time for which a better placed replica must have been registered.
 	settledAfter = 10 * time.Second
@@ -147,8 +147,8 @@ func (p *placement) run(ctx context.Context) error {
 	return nil
 }
 
-// round hands one virtual cluster over, if one is misplaced. It reports whether any is.
-func (p *placement) round(ctx context.Context, now time.Time) (misplacedAny bool) {
+// round hands one misplaced virtual cluster over, if its attempt is due. It reports whether any virtual cluster is misplaced.
+func (p *placement) round(ctx context.Context, now time.Time) (found bool) {
 	p.observe(now)
 	misplaced := map[string]*cluster{} // by cluster id
 	for _, e := range p.clusters() {

@@ -85,12 +85,12 @@ type Finding struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-// Bounds of what Find takes for healthy.
+// Find reports a part whose silence or fullness reaches its bound.
 const (
-	replicaSilence = 3 * time.Second // with a question just before
+	replicaSilence = 3 * time.Second  // the replica was asked just before
 	agentSilence   = 15 * time.Second // idle agents probe every 12.5 s
-	hiddenSilence  = 5 * time.Second  // of an agent whose stream broke
-	fullShare      = 0.9             // of an etcd member's quota
+	hiddenSilence  = 5 * time.Second  // of a hidden agent: its stream broke, so it should have come back
+	fullShare      = 0.9              // of an etcd member's quota
 )
 
 // Add appends a finding, in one line. since is the start of the fault, or zero.

@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// Long pauses end at multiples of slack. So the processor wakes once for many Loops, which is most of what an idle virtual cluster costs.
+// Pauses of at least long end at multiples of slack, so that the processor wakes once for many Loops. Wake-ups are most of the CPU time of an idle
+// virtual cluster.
 const (
 	long  = 5 * time.Second
 	slack = 100 * time.Millisecond
 )
 
-// aligned returns the pause, longer by less than slack if it is long.
+// aligned returns a pause, extended by less than slack if it is long.
 func aligned(pause time.Duration) time.Duration {
 	if pause < long {
 		return pause
