@@ -90,7 +90,7 @@ type Maintainer struct {
 	cfg     MaintainerConfig
 	metrics *metrics
 	lease   clientv3.LeaseID // of the election, 0 when not elected
-	renew   time.Duration    // of lease, while a check lasts
+	renew   time.Duration    // time between two renewals of lease during a check
 
 	compactedAt  time.Time
 	compactedUse int64 // least data in use seen since the last compaction, which takes effect after it is answered
@@ -236,12 +236,12 @@ func (m *Maintainer) elect(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// stayElected renews the lease until stop, since defragmentations may take longer than its term. If the lease is gone, another replica may be elected,
-// and the returned context ends: two members that are defragmented at once may leave no quorum.
+// stayElected renews the lease until stop, since a defragmentation may take longer than the lease's time to live. If the lease is gone, it ends the
+// returned context, because another replica may be elected: two members that are defragmented at once may leave no quorum.
 func (m *Maintainer) stayElected(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	lease, renew := m.lease, m.renew
-	if lease == 0 { // the cluster is full
+	if lease == 0 { // etcd is full, and every replica heals it without an election
 		return ctx, cancel
 	}
 	var renewing sync.WaitGroup

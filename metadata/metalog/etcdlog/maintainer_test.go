@@ -306,7 +306,7 @@ func (l *shortLease) KeepAliveOnce(ctx context.Context, id clientv3.LeaseID) (*c
 	return resp, err
 }
 
-// slowDefrag defragments once its maintainer's lease was renewed for longer than its term, or a second defragmentation begins.
+// slowDefrag delays a defragmentation until its maintainer's lease was renewed for longer than its time to live, or a second defragmentation begins.
 type slowDefrag struct {
 	clientv3.Maintenance
 	lease        *shortLease
@@ -349,7 +349,8 @@ func startSlowDefrag(t *testing.T, renewals int64, replicas ...string) (client *
 	return client, slow, elected
 }
 
-// TestMaintainer_StaysElectedDuringADefragmentation: it takes longer than the lease of the election, and no other maintainer defragments beside it.
+// TestMaintainer_StaysElectedDuringADefragmentation: if a defragmentation takes longer than the lease's time to live, no other maintainer
+// defragments a member meanwhile.
 func TestMaintainer_StaysElectedDuringADefragmentation(t *testing.T) {
 	client, slow, elected := startSlowDefrag(t, 6, "a", "b")
 	require.Eventually(t, func() bool { return slow.ended.Load() > 0 }, time.Minute, 10*time.Millisecond)
@@ -359,7 +360,7 @@ func TestMaintainer_StaysElectedDuringADefragmentation(t *testing.T) {
 	require.Equal(t, elected.Kvs, now.Kvs)
 }
 
-// TestMaintainer_EndsACheckWithoutItsLease: another maintainer may be elected then.
+// TestMaintainer_EndsACheckWithoutItsLease: a check ends once its lease is gone, since another maintainer may be elected.
 func TestMaintainer_EndsACheckWithoutItsLease(t *testing.T) {
 	client, slow, elected := startSlowDefrag(t, 1<<62, "a")
 	_, err := client.Revoke(t.Context(), clientv3.LeaseID(elected.Kvs[0].Lease))
