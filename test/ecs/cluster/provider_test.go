@@ -35,8 +35,8 @@ const public = "example.com"
 // balancers are the public names, in the order of their addresses.
 var balancers = []string{"api", "cp-a", "cp-b"}
 
-// TestProvider deploys provider.yaml. A tenant signs up by the public names, starts an agent and reads back a record, also after each replica was replaced.
-// In place of the load balancers, which the stand-in lacks, the test forwards connections. FRESHET_ECS has to be set.
+// TestProvider deploys provider.yaml. A tenant signs up by the public names, starts an agent and reads back a record, and again after each replica was
+// replaced. The test forwards connections in place of the load balancers, which the stand-in lacks. FRESHET_ECS has to be set.
 func TestProvider(t *testing.T) {
 	if os.Getenv("FRESHET_ECS") != whole {
 		t.Skip("needs root, Debian packages and an image: run make e2e-ecs")
@@ -77,7 +77,7 @@ func TestProvider(t *testing.T) {
 	}
 }
 
-// secrets makes a secret with the operator key, and those of a certificate of the public and private names, which is its own authority. It returns the
+// secrets makes secrets with the operator key, and with a self-signed certificate of the public and private names and its key. It returns the
 // certificate's file, and the parameters that name the secrets.
 func (s *stack) secrets(operatorKey string) (certificate string, parameters map[string]string) {
 	s.t.Helper()
@@ -115,7 +115,7 @@ func (s *stack) replica(of string) []task {
 	return tasks
 }
 
-// awaitReplicas waits until each replica is one task, which is ready and has an answer of the other replica at its private name. A load balancer waits
+// awaitReplicas waits until each replica is one task that is ready and has heard of the other replica at its private name. A load balancer would wait
 // longer, for two health checks.
 func (s *stack) awaitReplicas(operatorKey string) {
 	s.t.Helper()
@@ -127,7 +127,7 @@ func (s *stack) awaitReplicas(operatorKey string) {
 	}
 }
 
-// heardAll reports whether a control plane has an answer of each replica.
+// heardAll reports whether a control plane has heard of each replica.
 func (t task) heardAll(operatorKey string) bool {
 	r, err := http.NewRequest(http.MethodGet, fmt.Sprintf("http://%s:%d%s", t.IP, controlPlanePort, operator.StatusPath), nil)
 	if err != nil {
@@ -144,7 +144,7 @@ func (t task) heardAll(operatorKey string) bool {
 		!slices.ContainsFunc(plane.Replicas, func(r operator.Replica) bool { return r.Version == "" || r.Fault != "" })
 }
 
-// address returns the address of a load balancer, which has a number.
+// address returns the address of the load balancer with an index in balancers.
 func address(number int) netip.Addr { return netip.AddrFrom4([4]byte{10, 99, 0, byte(10 + number)}) }
 
 // balance forwards connections to port 443 of each load balancer's address to the tasks behind it.
@@ -193,7 +193,7 @@ func (s *stack) forward(l net.Listener, replicas []string, port string) {
 	}
 }
 
-// signUp does as a tenant that signs up, and fails unless the record comes back.
+// signUp runs signup.sh as a tenant, which fails unless its record is read back.
 func (s *stack) signUp(certificate, options string) {
 	s.t.Helper()
 	programs, err := filepath.Glob("../../../bin/linux-*/freshet")
