@@ -45,7 +45,7 @@ func TestServer_ClosesIdleConnections(t *testing.T) {
 	})
 }
 
-// TestSession_ProbesWhileIdle: an idle agent probes every 12.5 s, with what it sends at that time, and one that commits twice a second.
+// TestSession_ProbesWhileIdle: an idle agent probes once in 12.5 s, in the same message as other items. An agent that commits probes twice a second.
 func TestSession_ProbesWhileIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, n := newOwnedWorld(t)
