@@ -106,7 +106,7 @@ func (c *contacts) isDue(of *cluster, now time.Time) bool {
 	return false
 }
 
-// idle reports whether this replica owns a virtual cluster of etcd that had no agent in the last ten minutes. The state has the sessions of earlier owners.
+// idle reports whether this replica owns a virtual cluster of etcd that had no agent in the last ten minutes. The state has the sessions under earlier owners, too.
 func (c *contacts) idle(clusterID string) bool {
 	e, ok := c.clusters.ofEtcd(clusterID)
 	if !ok || e.running == nil {

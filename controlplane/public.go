@@ -47,10 +47,10 @@ func (c *ControlPlane) listenPublic(ctx context.Context, set *keys.Set) error {
 	return c.public.Listen(ctx)
 }
 
-// etcdCrowded reports whether the HTTP API creates nothing but secrets.
+// etcdCrowded reports whether the HTTP API creates nothing but agent keys and API tokens.
 func (c *ControlPlane) etcdCrowded() bool { return c.space.crowded() != nil }
 
-// etcdFull reports whether the HTTP API creates no secrets either: what is left of etcd is for logs and leases.
+// etcdFull reports whether the HTTP API creates nothing at all: the rest of etcd's quota is for logs and leases.
 func (c *ControlPlane) etcdFull() bool { return c.space.fullness() >= stopFrom }
 
 func (c *ControlPlane) registry() *registry.Registry {

@@ -19,7 +19,7 @@ type AgentKey struct {
 	Shown   string    `json:"shown"` // first characters of the key, at most MaxShownBytes
 	Name    string    `json:"name"`
 	Created time.Time `json:"created"`
-	Used    time.Time `json:"used,omitzero"` // of the format alone: nothing sets it
+	Used    time.Time `json:"used,omitzero"` // always zero; kept for the stored format
 }
 
 const agentKeyKind = "agent-keys"

@@ -121,8 +121,7 @@ func (r *Registry) token(ctx context.Context, secret accesskey.Hash) (*Token, er
 	return t, err
 }
 
-// TokenUsed records a use of an API token, at most once per UsedEvery. If the record changes meanwhile, another Registry has done so, or it was deleted.
-// Errors: ErrNotFound, ErrMalformed, ErrNewer, etcd's.
+// TokenUsed records a use of an API token, at most once per UsedEvery. Errors: ErrNotFound, ErrMalformed, ErrNewer, etcd's.
 func (r *Registry) TokenUsed(ctx context.Context, secret accesskey.Hash) error {
 	t, err := r.token(ctx, secret)
 	if err != nil {
@@ -131,6 +130,8 @@ func (r *Registry) TokenUsed(ctx context.Context, secret accesskey.Hash) error {
 	return r.used(ctx, t)
 }
 
+// used writes the time of the last use. If the record changes meanwhile, used writes nothing: another replica has recorded a use, or the token was
+// deleted.
 func (r *Registry) used(ctx context.Context, t *Token) error {
 	now := r.now()
 	if now.Sub(t.Used) < UsedEvery {

@@ -1,8 +1,8 @@
 // Package expiry deletes clusters that have expired, purges deleted clusters, and removes accounts without a login.
 //
 // A demo expires at its time. A cluster of a team that is not approved (registry.Team.Approved) expires ClusterLife after its creation if no agent ever called, and
-// otherwise ContactLife after the last contact of an agent. A cluster that replicas serve is left to the sweep of its owner, which knows whether it has agents:
-// the record of a cluster may lack later contacts, as earlier builds stored the first one alone. An account expires if it has a password and all its teams are not approved. Nothing else expires.
+// otherwise ContactLife after the last contact of an agent. Only the owner of an active cluster deletes it, and only while it has no agents: the record may
+// lack later contacts, since earlier builds stored only the first one. An account expires if it has a password and all its teams are not approved. Nothing else expires.
 //
 // A deleted cluster of any team is purged registry.UndeleteTime later, or at once if its user says so: its snapshots, and then everything that etcd has of it.
 //
@@ -38,7 +38,7 @@ const (
 	// sweepPause is the pause between two sweeps. After a sweep that failed, it begins at retryPause.
 	sweepPause = time.Hour
 	retryPause = time.Minute
-	// firstSweep is the least time from the start to the first sweep, in which agents find this replica and their contacts are stored.
+	// firstSweep is the minimum time from the start to the first sweep. In this time, agents find this replica and their contacts are stored.
 	firstSweep = 10 * time.Minute
 	// purgePause is the time from Wake to the purge. While a purge fails, it grows to sweepPause.
 	purgePause = 5 * time.Second

@@ -242,7 +242,7 @@ func (h *Handler) checkRoom() error {
 // checkEtcd returns the answer to a request that creates records while etcd has no room for them, else nil.
 func (h *Handler) checkEtcd(row route) error {
 	refused := h.cfg.EtcdCrowded // the control plane logs the reason
-	if row.replaces() {
+	if row.createsSecret() {
 		refused = h.cfg.EtcdFull
 	}
 	if !row.creates() || !refused() {

@@ -131,10 +131,10 @@ var answers = []struct {
 	{registry.ErrNotFound, http.StatusNotFound},
 }
 
-// instead returns the error of a secret for registry.ErrNotFound, and any other error as it is.
-func instead(err, of error) error {
+// notFoundAs returns replacement for registry.ErrNotFound, and any other error as it is.
+func notFoundAs(err, replacement error) error {
 	if errors.Is(err, registry.ErrNotFound) {
-		return of
+		return replacement
 	}
 	return err
 }

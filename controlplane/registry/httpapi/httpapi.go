@@ -54,7 +54,8 @@ type Config struct {
 	Operator func(key string) bool
 	// Crowded returns the reason for which the control plane has no room for further clusters, or nil. nil means that it always has.
 	Crowded func() error
-	// EtcdCrowded reports whether etcd has no room for further records, and EtcdFull whether it has none for secrets either. nil means that it has.
+	// EtcdCrowded reports whether etcd has no room for further records except agent keys and API tokens, and EtcdFull whether it has none for these
+	// either. Default: never.
 	EtcdCrowded, EtcdFull func() bool
 	Now                   func() time.Time // default time.Now
 	// SignUp is the value of --signup; default SignUpClosed.

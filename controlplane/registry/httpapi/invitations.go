@@ -77,10 +77,10 @@ func (h *Handler) routeInvitations(r *router) {
 	handle(h, r, "accept-invitation", func(ctx context.Context, who *caller, in *acceptInput) (*teamOutput, error) {
 		secret := accesskey.HashOf(in.Body.Secret)
 		if _, err := h.cfg.Registry.Invitation(ctx, in.Team, secret); err != nil { // before errors of a team that the caller may not know
-			return nil, instead(err, errNoInvitation)
+			return nil, notFoundAs(err, errNoInvitation)
 		}
 		if err := h.cfg.Registry.Accept(ctx, who.actor(), in.Team, who.account, secret); err != nil {
-			return nil, instead(err, errNoInvitation)
+			return nil, notFoundAs(err, errNoInvitation)
 		}
 		return h.team(ctx, in.Team)
 	})

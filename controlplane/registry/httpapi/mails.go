@@ -113,7 +113,7 @@ func (h *Handler) verifySignUp(ctx context.Context, who *caller, in *verifyInput
 	}
 	p, err := h.cfg.Registry.PendingSignUp(ctx, accesskey.HashOf(in.Body.Token))
 	if err != nil {
-		return nil, instead(err, errNoToken)
+		return nil, notFoundAs(err, errNoToken)
 	}
 	if err := h.cfg.Registry.Attempt(ctx, who.fromHere()...); err != nil { // strangers have no token, so no rate of all is needed
 		return nil, err
@@ -165,7 +165,7 @@ func (h *Handler) requestReset(ctx context.Context, who *caller, in *requestRese
 func (h *Handler) resetPassword(ctx context.Context, who *caller, in *resetInput) (*struct{}, error) {
 	secret := accesskey.HashOf(in.Body.Token)
 	if err := h.cfg.Registry.Resettable(ctx, secret); err != nil { // before the work of a hash, because a secret cannot be guessed
-		return nil, instead(err, errNoToken)
+		return nil, notFoundAs(err, errNoToken)
 	}
 	hash, err := h.passwords.Hash(in.Body.Password)
 	if err != nil {
@@ -173,7 +173,7 @@ func (h *Handler) resetPassword(ctx context.Context, who *caller, in *resetInput
 	}
 	account, err := h.cfg.Registry.ResetPassword(ctx, secret, hash)
 	if err != nil {
-		return nil, instead(err, errNoToken)
+		return nil, notFoundAs(err, errNoToken)
 	}
 	h.cfg.Logger.Info("password was reset by mail", zap.String("account", account), zap.String("address", who.address))
 	return nil, nil

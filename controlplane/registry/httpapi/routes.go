@@ -49,8 +49,8 @@ type route struct {
 // a deletion.
 func (r route) creates() bool { return r.status == http.StatusCreated && r.id != "log-in" }
 
-// replaces reports whether success creates a secret in place of one that leaked. A team has at most registry.MaxAgentKeys and registry.MaxTokens.
-func (r route) replaces() bool { return r.id == "create-agent-key" || r.id == "create-token" }
+// createsSecret reports whether success creates an agent key or an API token, which may replace a leaked one. A team has at most registry.MaxAgentKeys and registry.MaxTokens.
+func (r route) createsSecret() bool { return r.id == "create-agent-key" || r.id == "create-token" }
 
 // describe returns the description with the required role.
 func (r route) describe() string {

@@ -93,7 +93,7 @@ func (h *Handler) signUpInvited(ctx context.Context, who *caller, in *signUpInvi
 	}
 	secret := accesskey.HashOf(in.Body.Secret)
 	if _, err := h.cfg.Registry.Invitation(ctx, in.Team, secret); err != nil { // before the attempt, because a secret cannot be guessed
-		return nil, instead(err, errNoInvitation)
+		return nil, notFoundAs(err, errNoInvitation)
 	}
 	if err := h.cfg.Registry.Attempt(ctx, who.signUp()...); err != nil {
 		return nil, err

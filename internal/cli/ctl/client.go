@@ -58,17 +58,17 @@ type api struct {
 	session string
 }
 
-// missing is a setting that a command needs, and whether it is missing.
+// missing is a setting that a command needs, and whether it is absent.
 type missing struct {
 	setting string
-	is      bool
+	absent  bool
 }
 
-// want returns the error that names the settings that are missing, or nil.
+// want returns an error that names the absent settings, or nil.
 func want(all ...missing) error {
 	var names []string
 	for _, m := range all {
-		if m.is {
+		if m.absent {
 			names = append(names, m.setting)
 		}
 	}
