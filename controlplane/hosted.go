@@ -9,10 +9,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/freshet-io/freshet/controlplane/internal/promreg"
 )
 
 // hostedMetrics registers the metrics of one virtual cluster of etcd, of which there may be thousands. Counters and histograms of all of
-// them count together. Gauges have the label virtual_cluster.
+// them count together, and so do collectors that are promreg.Summed. Gauges have the label virtual_cluster.
 type hostedMetrics struct {
 	own    *gauges
 	shared prometheus.Registerer // of all virtual clusters of etcd
@@ -23,7 +25,7 @@ func (m hostedMetrics) of(c prometheus.Collector) prometheus.Registerer {
 	switch c.(type) {
 	case prometheus.Gauge: // has the methods of a Counter too
 		return m.own
-	case prometheus.Counter, prometheus.Histogram, *prometheus.CounterVec, *prometheus.HistogramVec:
+	case prometheus.Counter, prometheus.Histogram, *prometheus.CounterVec, *prometheus.HistogramVec, promreg.Summed:
 		return m.shared
 	}
 	return m.own

@@ -1,7 +1,7 @@
 package group
 
 import (
-	"sync/atomic"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -39,12 +39,14 @@ const (
 	kindConsumer = "consumer"
 )
 
-// groupsCollector counts the groups of the coordinator of the tenure there is, if there is one. States are the five of
-// each protocol.
+// groupsCollector counts the groups of all coordinators that share a registry. States are the five of each protocol.
 type groupsCollector struct {
-	desc        *prometheus.Desc
-	coordinator atomic.Pointer[Coordinator]
+	desc         *prometheus.Desc
+	coordinators sync.Map // keys are *Coordinator, each of a tenure
 }
+
+// Summed implements promreg.Summed.
+func (*groupsCollector) Summed() {}
 
 func newGroupsCollector() *groupsCollector {
 	return &groupsCollector{desc: prometheus.NewDesc(
@@ -54,8 +56,8 @@ func newGroupsCollector() *groupsCollector {
 
 // observe counts a coordinator's groups until stop is called.
 func (m *metrics) observe(c *Coordinator) (stop func()) {
-	m.groups.coordinator.Store(c)
-	return func() { m.groups.coordinator.CompareAndSwap(c, nil) }
+	m.groups.coordinators.Store(c, nil)
+	return func() { m.groups.coordinators.Delete(c) }
 }
 
 // Describe implements prometheus.Collector.
@@ -63,15 +65,13 @@ func (gc *groupsCollector) Describe(ch chan<- *prometheus.Desc) { ch <- gc.desc 
 
 // Collect implements prometheus.Collector.
 func (gc *groupsCollector) Collect(ch chan<- prometheus.Metric) {
-	c := gc.coordinator.Load()
-	if c == nil {
-		return
-	}
 	type key struct{ kind, state string }
 	counts := map[key]int{}
-	for _, entry := range c.groups.Range {
-		if kind, state := entry.(*group).kindAndState(); kind != "" {
-			counts[key{kind, state}]++
+	for c := range gc.coordinators.Range {
+		for _, entry := range c.(*Coordinator).groups.Range {
+			if kind, state := entry.(*group).kindAndState(); kind != "" {
+				counts[key{kind, state}]++
+			}
 		}
 	}
 	for k, n := range counts {
@@ -87,7 +87,7 @@ func (g *group) kindAndState() (kind, state string) {
 	switch {
 	case g.consumer != nil:
 		return kindConsumer, g.consumer.State()
-	case g.classic != nil && g.classic.Stored() && !g.simple:
+	case g.classic != nil && g.classic.Stored() && (!g.simple || !g.classic.Empty()):
 		return kindClassic, g.classic.State().String()
 	default:
 		return "", ""

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
@@ -35,6 +36,7 @@ type world struct {
 	tenures     int
 	patterns    *pattern.Queue
 	memberBytes int64
+	registry    *prometheus.Registry
 	limits      metadata.Limits           // of the owners to come
 	stands      atomic.Pointer[time.Time] // what command time stands at, nil: it goes by the clock
 
@@ -142,7 +144,7 @@ func inWorld(t *testing.T, settings group.Settings, fn func(w *world)) {
 
 func newWorld(t testing.TB, settings group.Settings) *world {
 	t.Helper()
-	w := &world{t: t, store: memlog.New(), bucket: mem.New(), settings: settings, patterns: new(pattern.Queue)}
+	w := &world{t: t, store: memlog.New(), bucket: mem.New(), settings: settings, patterns: new(pattern.Queue), registry: prometheus.NewRegistry()}
 	w.begin()
 	w.create("t", 3)
 	w.create("u", 1)
@@ -174,7 +176,7 @@ func (w *world) begin() {
 		OnOwner: func(o *owner.Owner) func() {
 			tn := &tenure{log: faults, owner: &faultyOwner{Owner: o}}
 			var err error
-			tn.coordinator, err = group.New(group.Config{Settings: w.settings, Patterns: w.patterns, MemberBytes: w.memberBytes}, tn.owner, func(fn func(context.Context)) bool {
+			tn.coordinator, err = group.New(group.Config{Settings: w.settings, Patterns: w.patterns, MemberBytes: w.memberBytes, Registerer: w.registry}, tn.owner, func(fn func(context.Context)) bool {
 				if over.Err() != nil {
 					return false
 				}

@@ -23,3 +23,9 @@ func Register[C prometheus.Collector](reg prometheus.Registerer, c C) C {
 	}
 	panic(err)
 }
+
+// Summed is a Collector with gauges that the virtual clusters of etcd count together, as they do counters.
+type Summed interface {
+	prometheus.Collector
+	Summed()
+}
