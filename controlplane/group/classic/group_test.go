@@ -197,6 +197,7 @@ func TestGroup_SessionOfRepeatedHeartbeats(t *testing.T) {
 	repeat := heartbeatOf(g, now, "c-1", func() {})
 	beat(g, now.Add(repeat), "c-2")
 	end := now.Add(repeat + 10*time.Second)
+	require.Zero(t, g.CheckCommit(now.Add(time.Second), "c-1", nil, g.Generation()), "a commit is a sign of life too")
 	_ = g.Expire(end.Add(-1))
 	require.Equal(t, 2, g.Size())
 	_ = g.Expire(end)

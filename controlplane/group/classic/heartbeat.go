@@ -60,8 +60,8 @@ func (g *Group) allowRepeat(m *member, repeat func(time.Duration) (recall func()
 		return
 	}
 	if recall := repeat(d); recall != nil {
-		g.recall = recall
-		g.expireAfter(m, m.SessionTimeout+d)
+		g.recall, m.repeatedUntil = recall, g.now.Add(d)
+		g.renew(m)
 	}
 }
 

@@ -13,7 +13,10 @@ type member struct {
 	Member
 	bytes   int       // weight as last counted in the roster
 	expires time.Time // when its session ends; zero if nothing ends it
-	fresh   bool      // its first join is parked; it can expire although it waits
+	// repeatedUntil is the end of the time in which an agent repeats the answer to a heartbeat of the member, unless recalled. The session
+	// time-out begins no earlier.
+	repeatedUntil time.Time
+	fresh         bool // its first join is parked; it can expire although it waits
 
 	join func(*kmsg.JoinGroupResponse) // parked; nil if none
 	sync func(*kmsg.SyncGroupResponse) // parked; nil if none

@@ -38,7 +38,11 @@ func (g *Group) arm(due time.Time) {
 func (g *Group) renew(m *member) { g.expireAfter(m, m.SessionTimeout) }
 
 func (g *Group) expireAfter(m *member, d time.Duration) {
-	m.expires = g.now.Add(d)
+	from := g.now
+	if g.recall != nil && m.repeatedUntil.After(from) {
+		from = m.repeatedUntil
+	}
+	m.expires = from.Add(d)
 	g.arm(m.expires)
 }
 
