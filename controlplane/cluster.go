@@ -123,7 +123,11 @@ func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 		Waits:        group.Waits,
 		Marked:       func() bool { return built.stored.Load().bucket.marked() }, // asked by the owner's tenure alone
 		AgentsBucket: c.cfg.AgentsBucket,
-		NewJobs:      func(o *owner.Owner, r session.Runners) session.Jobs { return built.jobs.Tenure(o, r) },
+		NewJobs: func(o *owner.Owner, r session.Runners) session.Jobs {
+			t := built.jobs.Tenure(o, r)
+			o.OnApply(t.Applied)
+			return t
+		},
 		NewZoneWriters: func(l *load.Table, a session.ZoneAgents) session.ZoneWriters {
 			return built.writers.Tenure(l, a)
 		},

@@ -137,6 +137,10 @@ const (
 	startLease = 20 * time.Second
 	// minInterval is the least interval of planning: each round has the next commits copy what they change.
 	minInterval = 50 * time.Millisecond
+	// quietPause is the pause between rounds once quietRounds of them found the state as it was and had nothing to do. Such a state changes by
+	// its age alone.
+	quietPause  = time.Minute
+	quietRounds = 6
 	// leaseCheck is how often leases are looked at.
 	leaseCheck = time.Second
 	// minPause is the least time between the ends of rounds and the next: many jobs may end at once.

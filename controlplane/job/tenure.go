@@ -27,6 +27,7 @@ type Tenure struct {
 	runners    Runners
 	looks      periodic.Loop // woken when there may be something to start, or for cuts
 	kicked     atomic.Bool   // there may be something to start
+	resting    atomic.Bool   // rounds are rare until the next change of the state
 
 	cuts chan *cut     // operators' calls, taken by looks
 	over chan struct{} // closed after the last call of looks: calls in cuts are not taken any more
@@ -37,6 +38,8 @@ type Tenure struct {
 	judged    map[id.Bundle]bool // bundles of level 1: whether their long extents are final
 	left      int64              // extents that level 1 left, as of the last round
 	turns     uint64
+	planned   uint64                // index of the newest round
+	quiet     int                   // newest rounds in a row in which the state was as before and nothing was to be done
 	served    [classes]uint64       // the turn at which a class was served last
 	given     map[id.Session]uint64 // the turn at which a runner was last given a job
 	// vacant are live bundles of which no partition has an extent, and until when they are passed over: one forgotten would
@@ -52,6 +55,23 @@ type Tenure struct {
 		setbacks *setbacks
 		history  []endedJob // oldest first, at most maxHistory
 	}
+}
+
+// Applied is an apply hook of the owner. It ends the rest of a quiet virtual cluster.
+func (t *Tenure) Applied(*metadata.State, uint64, *metadata.Effects) {
+	if t.resting.CompareAndSwap(true, false) {
+		t.wake()
+	}
+}
+
+// rests reports whether rounds may be rare until Applied: the state has been the same for some rounds, and they had nothing to do.
+func (t *Tenure) rests() bool {
+	if t.quiet < quietRounds {
+		return false
+	}
+	t.resting.Store(true)
+	index, err := t.owner.Read(func(*metadata.State) {})
+	return err == nil && index == t.planned && t.resting.Load() // else Applied came before it could see the rest
 }
 
 // wake has a round begin soon.
@@ -89,6 +109,9 @@ func (t *Tenure) Start(ctx context.Context) (wait func()) {
 		t.metrics.rounds.Observe(took.Seconds())
 		soonest = time.Now().Add(max(pause, load*took))
 		next = began.Add(max(t.settings.Interval, load*took))
+		if t.rests() {
+			next = began.Add(max(t.settings.Interval, quietPause))
+		}
 		return t.rest(check, next)
 	})
 	return func() {
@@ -114,9 +137,14 @@ func (t *Tenure) rest(check time.Duration, next time.Time) time.Duration {
 // round plans on a frozen state and starts what it came to.
 func (t *Tenure) round(ctx context.Context) error {
 	var p plans
-	if _, err := t.owner.ReadFrozen(func(s *metadata.State) { p = t.plan(ctx, s) }); err != nil {
+	index, err := t.owner.ReadFrozen(func(s *metadata.State) { p = t.plan(ctx, s) })
+	if err != nil {
 		return err
 	}
+	if t.quiet++; index != t.planned || len(p.orders) > 0 || len(p.vacant) > 0 {
+		t.quiet = 0
+	}
+	t.planned = index
 	for _, l := range p.ended {
 		t.failed(l, abortedBySession, "the session of its runner was closed")
 	}

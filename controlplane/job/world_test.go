@@ -107,6 +107,8 @@ type replica struct {
 	p       *planner.Planner
 	term    int
 	cut     bool   // from the log
+	still   bool   // command time stands still, as it does in the log while no Tick is due
+	reads   int    // calls of ReadFrozen
 	lose    int    // answers to proposals
 	between func() // called once, when a round has its state and does not look at it yet
 	agents  map[id.Session]bool
@@ -148,7 +150,13 @@ func (r *replica) Read(fn func(*metadata.State)) (uint64, error) {
 }
 
 func (r *replica) ReadFrozen(fn func(*metadata.State)) (uint64, error) {
-	r.apply(&metadata.Tick{}) // as every owner does now and then: command time goes on
+	r.mu.Lock()
+	r.reads++
+	still := r.still
+	r.mu.Unlock()
+	if !still {
+		r.apply(&metadata.Tick{}) // as every owner does now and then: command time goes on
+	}
 	r.mu.Lock()
 	frozen, stale := r.state.Snapshot(), r.term != r.world.term
 	between := r.between

@@ -86,7 +86,11 @@ func (c *cluster) startReplica(name string) *controlPlane {
 	if c.opts.jobs != nil {
 		p.jobs, err = job.New(job.Config{Settings: *c.opts.jobs, StoreTime: c.objects.Now, Log: log, Registerer: c.opts.work.registry()})
 		require.NoError(c.t, err)
-		sides.NewJobs = func(o *owner.Owner, r session.Runners) session.Jobs { return p.jobs.Tenure(o, r) }
+		sides.NewJobs = func(o *owner.Owner, r session.Runners) session.Jobs {
+			t := p.jobs.Tenure(o, r)
+			o.OnApply(t.Applied)
+			return t
+		}
 	}
 	sides.NewZoneWriters = c.opts.zoneWriters
 	if sides.NewZoneWriters == nil {
