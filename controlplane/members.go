@@ -182,7 +182,7 @@ func (m *members) read(ctx context.Context) error {
 	secrets := m.secrets.all()
 	response, err := m.client.Txn(ctx).Then(append([]clientv3.Op{
 		clientv3.OpGet(m.prefix, clientv3.WithPrefix(), clientv3.WithSerializable()), clientv3.OpGet(m.key.name, clientv3.WithSerializable()),
-	}, secrets.reads()...)...).Commit()
+	}, m.secrets.reads(secrets)...)...).Commit()
 	if err != nil {
 		return fmt.Errorf("read the replicas' addresses: %w", err)
 	}
@@ -194,7 +194,8 @@ func (m *members) read(ctx context.Context) error {
 		return err
 	}
 	if len(secrets) > 0 {
-		if err := secrets.compare(ctx, response.Responses[2].GetResponseRange().Kvs); err != nil {
+		found := (*clientv3.GetResponse)(response.Responses[2].GetResponseRange())
+		if err := m.secrets.compare(ctx, secrets, found, response.Header.Revision); err != nil {
 			return err
 		}
 	}

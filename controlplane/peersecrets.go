@@ -14,10 +14,14 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 )
 
-// peerSecrets follows the secrets by which the agents of virtual clusters know each other. The members' round reads all of them with
+// peerSecrets follows the secrets by which the agents of virtual clusters know each other. The members' round reads those that changed with
 // the request for the replicas' addresses, from one member of etcd, which may lag behind. So a difference is only the occasion to ask
 // for the newest secret. The zero value follows none.
 type peerSecrets struct {
+	// Of the members' round alone: the revision as of which all secrets were compared, 0 for none, and their number then.
+	compared int64
+	stored   int64
+
 	mu struct {
 		sync.Mutex
 		followed followedSecrets
@@ -77,12 +81,31 @@ func (s *peerSecrets) all() followedSecrets {
 	return s.mu.followed
 }
 
-// reads returns the operation that reads all secrets, or none if no secret is followed.
-func (followed followedSecrets) reads() []clientv3.Op {
+// reads returns the operation that reads the secrets that changed since the last comparison, and the number of all. It returns none if no secret is
+// followed.
+func (s *peerSecrets) reads(followed followedSecrets) []clientv3.Op {
 	if len(followed) == 0 {
 		return nil
 	}
-	return []clientv3.Op{clientv3.OpGet(followed[0].directory.PeerSecretPrefix(), clientv3.WithPrefix(), clientv3.WithSerializable())}
+	return []clientv3.Op{clientv3.OpGet(
+		followed[0].directory.PeerSecretPrefix(), clientv3.WithPrefix(), clientv3.WithSerializable(), clientv3.WithMinModRev(s.compared+1),
+	)}
+}
+
+// compare takes the answer to reads, as of a revision. If a secret has changed, came or went, the next round compares all.
+func (s *peerSecrets) compare(ctx context.Context, followed followedSecrets, found *clientv3.GetResponse, revision int64) error {
+	switch {
+	case s.compared == 0:
+		if err := followed.compare(ctx, found.Kvs); err != nil {
+			return err
+		}
+		s.compared, s.stored = revision, found.Count
+	case len(found.Kvs) > 0 || found.Count != s.stored:
+		s.compared = 0
+	default:
+		s.compared = revision
+	}
+	return nil
 }
 
 // compare learns the secrets that differ from the values in etcd.
