@@ -39,7 +39,9 @@ func (r *report) idle(before, after usage, n int) {
 	r.add("idle_etcd_writes_per_second", round(each(before.writes, after.writes)), 0)
 	r.note("idle_etcd_reads_per_second", each(before.reads, after.reads))
 	r.add("idle_store_requests_per_second", round(each(before.requests, after.requests)), 0)
+	r.note("cpu_percent_without_idle", before.cores*100)
 	r.add("idle_cpu_percent_of_all", (after.cores-before.cores)*100, 5)
+	r.note("scrape_cpu_seconds", after.scrape)
 }
 
 // round takes rates below one in 1,000 s for none: they are those of the replica, which differ between two measurements.
