@@ -14,7 +14,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 )
 
-// peerSecrets follows the secrets by which the agents of virtual clusters know each other. The members' round reads those that changed with
+// peerSecrets follows the secrets by which the agents of virtual clusters know each other. The members' round reads changed secrets with
 // the request for the replicas' addresses, from one member of etcd, which may lag behind. So a difference is only the occasion to ask
 // for the newest secret. The zero value follows none.
 type peerSecrets struct {

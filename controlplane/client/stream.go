@@ -243,7 +243,7 @@ const (
 	// idleInterval is the maximum time between two probes, and between two load reports, of an idle agent. Probes are most of what such an
 	// agent costs the owner. A Kafka consumer sends a heartbeat every 3 s by default. Its agent forwards one of them every 12 s (see repeats), and
 	// the probe is in the same message.
-	idleInterval = 12500 * time.Millisecond
+	idleInterval = api.MaxRest - 2500*time.Millisecond
 )
 
 // send writes the outbox in batches, and sends probes and load reports. It ends the stream if the owner leaves a probe without an answer and is

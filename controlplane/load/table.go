@@ -14,7 +14,7 @@ import (
 // Times for which a report counts. Recent leaves out agents that were silent for longer.
 const (
 	fresh     = 5 * time.Second
-	freshIdle = 15 * time.Second
+	freshIdle = api.MaxRest
 )
 
 // Fresh returns the time for which a report counts, which is longer for idle agents.

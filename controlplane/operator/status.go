@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/session"
 )
 
@@ -87,10 +88,10 @@ type Finding struct {
 
 // Find reports a part whose silence or fullness reaches its bound.
 const (
-	replicaSilence = 3 * time.Second  // the replica was asked just before
-	agentSilence   = 15 * time.Second // idle agents probe every 12.5 s
-	hiddenSilence  = 5 * time.Second  // of a hidden agent: its stream broke, so it should have come back
-	fullShare      = 0.9              // of an etcd member's quota
+	replicaSilence = 3 * time.Second // the replica was asked just before
+	agentSilence   = api.MaxRest     // of an idle agent, which probes every 12.5 s
+	hiddenSilence  = 5 * time.Second // of a hidden agent: its stream broke, so it should have come back
+	fullShare      = 0.9             // of an etcd member's quota
 )
 
 // Add appends a finding, in one line. since is the start of the fault, or zero.

@@ -23,6 +23,9 @@ const (
 // unseen returns the sessions to hide or to show again. While no agent that serves clients is connected, the time of lost streams does
 // not run: either the owner's network broke, or clients have no other agent.
 //
+// An agent that has not come to this owner within the session time-out is hidden too, if another one has. Its session stays longer, since an idle
+// agent may not know yet that the owner changed.
+//
 // A hidden agent that comes back is shown at once, since networks heal. An agent that was hidden again is shown after showAfter, or at
 // once if its zone has no other: its clients would use another zone meanwhile.
 func (t *tenure) unseen(now time.Time, late time.Duration) (changes []*metadata.HideSession) {
@@ -37,7 +40,9 @@ func (t *tenure) unseen(now time.Time, late time.Duration) (changes []*metadata.
 	replaced := t.replaced()
 	for session, open := range t.mu.sessions {
 		connected := t.mu.agents[session] != nil
-		open.came = open.came.Add(late)
+		if !open.came.IsZero() {
+			open.came = open.came.Add(late)
+		}
 		switch {
 		case open.lost.IsZero():
 		case others:
@@ -45,7 +50,9 @@ func (t *tenure) unseen(now time.Time, late time.Duration) (changes []*metadata.
 		default:
 			open.lost = now
 		}
-		gone := !connected && (replaced[session] || !open.lost.IsZero() && now.Sub(open.lost) >= hideAfter)
+		away := !open.lost.IsZero() && now.Sub(open.lost) >= hideAfter
+		unheard := open.came.IsZero() && open.lost.IsZero() && others && now.Sub(open.heard) >= t.limits.SessionTimeout
+		gone := !connected && (replaced[session] || away || unheard)
 		hide, show := gone && !open.hidden, connected && open.hidden
 		switch {
 		case !open.mayBeShown(), open.hiding, !hide && !show:

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -19,7 +20,7 @@ const (
 	restMargin = time.Second
 	// toldRest is the maximum time until the next probe of an agent whose probes have no next_ms. maxRest is the maximum of next_ms.
 	toldRest = time.Second
-	maxRest  = 15 * time.Second
+	maxRest  = api.MaxRest
 )
 
 // deadline returns the time at which a session is closed if its agent stays silent until then: the session time-out after its last message. The agent
@@ -30,8 +31,8 @@ func (t *tenure) deadline(open *openSession) time.Time {
 		return due
 	}
 	due = due.Add(open.rests)
-	if lost := open.lost.Add(t.limits.SessionTimeout); !open.lost.IsZero() && lost.Before(due) {
-		return lost
+	if broke := open.broke.Add(t.limits.SessionTimeout); !open.broke.IsZero() && broke.Before(due) {
+		return broke
 	}
 	return due
 }
@@ -78,11 +79,14 @@ func (t *tenure) silent(now time.Time, late time.Duration) []id.Session {
 	defer t.mu.Unlock()
 	var silent []id.Session
 	for session, open := range t.mu.sessions {
-		if !open.closing && now.Add(-late).After(t.deadline(open)) {
+		open.heard = open.heard.Add(late)
+		if !open.broke.IsZero() {
+			open.broke = open.broke.Add(late)
+		}
+		if !open.closing && now.After(t.deadline(open)) {
 			open.closing = true
 			silent = append(silent, session)
 		}
-		open.heard = open.heard.Add(late) // unseen does the same with open.lost, after this function
 	}
 	return silent
 }

@@ -38,6 +38,9 @@ const (
 	maxHeaderBytes = 16 << 10
 	// maxConnectionIdle is the time without a call after which a connection is closed. Agents close theirs earlier.
 	maxConnectionIdle = 30 * time.Second
+	// pingAfter is the time without a byte from the agent after which a connection is probed. Streams end earlier, since agents probe and silent
+	// sessions are closed.
+	pingAfter = 2 * time.Minute
 )
 
 // ServerOptions are the gRPC options of a server for agents: authentication, bounds, keepalive and buffers. secure is
@@ -59,7 +62,7 @@ func ServerOptions(set *keys.Set, secure *tls.Config, log *zap.Logger) []grpc.Se
 		grpc.ReadBufferSize(4 << 10),
 		grpc.InitialWindowSize(streamWindow),
 		grpc.InitialConnWindowSize(8 << 20),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxConnectionIdle, Time: 20 * time.Second, Timeout: 3 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxConnectionIdle, Time: pingAfter, Timeout: 3 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.ConnectionTimeout(10 * time.Second),
 	}

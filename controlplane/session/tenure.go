@@ -79,7 +79,8 @@ type openSession struct {
 	zone     string
 	info     metadata.SessionInfo // as of the time at which the tenure learned of the session
 	came     time.Time            // when its stream with this owner began
-	lost     time.Time            // when its stream with this owner broke, or later (see unseen); zero: it has one, or had none yet
+	broke    time.Time            // when its stream with this owner broke; zero: it has one, or had none yet
+	lost     time.Time            // broke or later (see unseen)
 	commits  *sequence
 }
 
@@ -123,7 +124,9 @@ func (t *tenure) begin(s *metadata.State) {
 		t.forgetLapsed(&info)
 		switch {
 		case !info.Closed:
-			t.mu.sessions[info.ID] = t.newOpenSession(info)
+			open := t.newOpenSession(info)
+			open.rests = maxRest // an idle agent whose former owner fell silent notices at its next probe
+			t.mu.sessions[info.ID] = open
 		case !info.Draining: // an agent that ends by itself drains first
 			t.noteClosed(s, &info)
 		}
@@ -305,7 +308,7 @@ func (t *tenure) attach(a *agent, index uint64) bool {
 		before.cancel(errReplaced)
 	}
 	now := time.Now()
-	open.heard, open.came, open.lost = now, now, time.Time{}
+	open.heard, open.came, open.broke, open.lost, open.rests = now, now, time.Time{}, time.Time{}, 0
 	t.mu.streams++
 	a.since, a.commits, a.stream = index, open.commits, t.mu.streams
 	t.mu.agents[a.session] = a
@@ -329,6 +332,7 @@ func (t *tenure) forget(a *agent) {
 		delete(t.mu.agents, a.session)
 		if open := t.mu.sessions[a.session]; open != nil {
 			open.lost = time.Now()
+			open.broke = open.lost
 			t.looks.Wake()
 		}
 		t.metrics.streams.Dec()
