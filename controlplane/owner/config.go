@@ -46,7 +46,8 @@ type Config struct {
 	// and group metadata leaves, commits are delayed. At MaxBytes, commits, new topics and partitions are refused, and at 9/8 of MaxBytes
 	// every other growth. Configs of retention of topics are refused at 5/4, and configs of brokers never. 0 means no bound.
 	MaxBytes int64
-	// MemoryRoom returns the share of MaxBytes that is the bound now, from 0 to 1. It falls while the memory of the process is nearly full. Default 1.
+	// MemoryRoom returns the factor of MaxBytes for commits, new topics, groups and transactional IDs, and markers, from 0 to 1. It falls while the
+	// memory of the process is nearly full. Growth of existing groups and transactional IDs and configs of retention keep MaxBytes. Default 1.
 	MemoryRoom func() float64
 	MaxWait    time.Duration // maximum wait of a command while groups are delayed; beyond, it is refused as by a full log: 10 s
 

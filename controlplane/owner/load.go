@@ -40,18 +40,20 @@ type upTo struct {
 	topicsAndGroups float64 // bounds metadata.Load.TopicsAndGroups
 	all             float64 // bounds the whole state
 	markers         float64 // the share of markersRoom; 0 for no bound
+	whole           bool    // the shares are of Config.MaxBytes, whatever Config.MemoryRoom
 }
 
 // The bounds by kind of growth. Topic and group metadata takes at most 9/16 of MaxBytes, except for configs of retention. The other 7/16 are
 // left to commits, which also use the memory that topic and group metadata does not use. When commits have filled MaxBytes, groups and
-// offsets can still grow by an eighth of MaxBytes.
+// offsets can still grow by an eighth of MaxBytes. Other virtual clusters that fill the memory must not stop consumers that restart, or shorter
+// retention. So MemoryRoom lowers neither existing nor retention.
 var (
 	commits   = upTo{topicsAndGroups: 1, all: 1}
-	newTopics = upTo{topicsAndGroups: 0.5, all: 1}             // and partitions
-	newGroups = upTo{topicsAndGroups: 0.5, all: 1.125}         // and transactional IDs and configs
-	existing  = upTo{topicsAndGroups: 0.5 * 1.125, all: 1.125} // groups and transactional IDs: their members, offsets and open transactions
-	markers   = upTo{topicsAndGroups: 1, all: 1.125}           // of WriteTxnMarkers. Those of EndTransaction were reserved by AddPartitions
-	retention = upTo{topicsAndGroups: 1.25, all: 1.25}         // configs of topics by which they keep fewer records
+	newTopics = upTo{topicsAndGroups: 0.5, all: 1}                          // and partitions
+	newGroups = upTo{topicsAndGroups: 0.5, all: 1.125}                      // and transactional IDs and configs
+	existing  = upTo{topicsAndGroups: 0.5 * 1.125, all: 1.125, whole: true} // groups and transactional IDs: their members, offsets and open transactions
+	markers   = upTo{topicsAndGroups: 1, all: 1.125}                        // of WriteTxnMarkers. Those of EndTransaction were reserved by AddPartitions
+	retention = upTo{topicsAndGroups: 1.25, all: 1.25, whole: true}         // configs of topics by which they keep fewer records
 )
 
 // load is the size of the state, and the warnings about it. The state takes memory on every replica, and time at a takeover.
@@ -85,7 +87,7 @@ func (o *Owner) freshShare(l *metadata.Load) float64 {
 	return float64(l.Fresh) / float64(o.cfg.MaxFresh)
 }
 
-// maxBytes returns the current bound of the state's memory, or 0 for none.
+// maxBytes returns the current bound of commits and new topics and groups in the state's memory, or 0 for none.
 func (o *Owner) maxBytes() float64 {
 	if o.cfg.MaxBytes == 0 {
 		return 0
@@ -280,7 +282,11 @@ func (o *Owner) reserve(p *Proposal, growth metadata.Growth, to upTo) error {
 	if to.markers > 0 {
 		r.markers = o.markersRoom(l, to.markers)
 	}
-	if bound := o.maxBytes(); bound > 0 {
+	bound := o.maxBytes()
+	if to.whole {
+		bound = float64(o.cfg.MaxBytes)
+	}
+	if bound > 0 {
 		r.bytes, r.topicsAndGroups = int64(to.all*bound)-l.MemoryBytes(), int64(to.topicsAndGroups*bound)-l.TopicsAndGroups
 	}
 	err := o.queue.reserve(growth, r)

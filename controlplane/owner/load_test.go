@@ -373,6 +373,35 @@ func TestOwner_KeepsToTheRoomOfMemory(t *testing.T) {
 	})
 }
 
+// TestOwner_RoomOfMemoryIsForNewThings: other states fill the memory of the process. Members of an existing group still leave and come back, its offsets
+// grow, and a topic's retention is shortened, up to the configured bound. New groups and topics and commits are refused.
+func TestOwner_RoomOfMemoryIsForNewThings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		room := 1.0
+		f, end := startBounded(t, func(c *owner.Config) { c.MemoryRoom = func() float64 { return room } })
+		defer func() { require.NoError(t, end()) }()
+		group := func(members ...metadata.GroupMember) *metadata.UpdateGroup {
+			return &metadata.UpdateGroup{Group: "g", Kind: metadata.GroupClassic, Head: fmt.Appendf(nil, "%d members", len(members)), Members: members}
+		}
+		m1, m2 := metadata.GroupMember{ID: "m1", Value: []byte(longText)}, metadata.GroupMember{ID: "m2", Value: []byte(longText)}
+		f.must(group(m1, m2))
+		for f.memory(t) < memoryBound/10 {
+			f.must(f.nextCommit())
+		}
+		room = 1.0 / 16
+		f.must(group(metadata.GroupMember{ID: m1.ID}))
+		f.must(group(m1))
+		f.must(&metadata.SetConfigs{Resource: metadata.ConfigTopic, Topic: id.Topic{1}, Set: map[string]string{"retention.ms": "1"}})
+		for _, kind := range []string{"topics", "groups", "offsets", "transactional IDs", "configs of groups"} {
+			require.ErrorIs(t, f.propose(fill[kind](0)), owner.ErrOverloaded, kind)
+		}
+		require.ErrorIs(t, f.propose(f.nextCommit()), owner.ErrOverloaded)
+		_, _ = f.until(func(n int) metadata.Command { return group(metadata.GroupMember{ID: fmt.Sprint(n), Value: []byte(longText)}) })
+		require.LessOrEqual(t, f.topicsAndGroups(), int64(memoryBound/16*9))
+		require.InDelta(t, memoryBound/16*9, f.topicsAndGroups(), 16<<10)
+	})
+}
+
 // memory returns the estimated memory of the state.
 func (f *fixture) memory(t *testing.T) (bytes int64) {
 	t.Helper()
