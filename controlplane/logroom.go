@@ -34,6 +34,9 @@ const (
 // between two readings.
 const leastLog = 64 << 10
 
+// firstShare is the share of a replica before the first reading. Small appends can take all of it, so quiet virtual clusters do not wait.
+const firstShare = 16 << 20
+
 // bytesInEtcd returns an upper bound of the bytes that etcd needs for an append of a number of bytes: entry, keys, the log's tail and its former
 // value in the history, and pages of 4 KiB that the entry fills in part.
 func bytesInEtcd(bytes int64) int64 { return bytes + min(bytes, 4<<10) + bytes/16 + 1<<10 }
@@ -58,7 +61,7 @@ type etcdSpace struct {
 	warnings rate.Sometimes
 	mu       struct {
 		sync.Mutex
-		share     int64 // this replica's share of the bytes free below fullFrom, as of the last reading; math.MaxInt64 below etcdlog.CrowdedFrom
+		share     int64 // this replica's share of the bytes free below fullFrom, as of the last reading; math.MaxInt64 without a quota
 		appending int64 // bytes reserved for appends in flight
 		appended  int64 // bytes of appends that ended since the last reading
 		unseen    int64 // bytes of appends that ended between the last two readings: etcd's figures are up to 100 ms old, so they may lack these
@@ -67,7 +70,7 @@ type etcdSpace struct {
 
 func newEtcdSpace(client *clientv3.Client, replicas func() int, log *zap.Logger, reg prometheus.Registerer) *etcdSpace {
 	s := &etcdSpace{client: client, replicas: replicas, log: log, warnings: rate.Sometimes{Interval: time.Minute}}
-	s.mu.share = math.MaxInt64
+	s.mu.share = firstShare
 	reg.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "freshet_etcd_fullness",
@@ -96,7 +99,8 @@ func (s *etcdSpace) run(ctx context.Context) error {
 	}
 }
 
-// read asks the members one by one, for at most memberTimeout each. If none answers, the fullness stays the same: no log grows without etcd.
+// read asks the members one by one, for at most memberTimeout each. If none answers, the fullness stays the same, and appends go on to take from the
+// share of the last answer.
 func (s *etcdSpace) read(ctx context.Context) {
 	endpoints := s.client.Endpoints()
 	if len(endpoints) == 0 {
@@ -110,7 +114,7 @@ func (s *etcdSpace) read(ctx context.Context) {
 		if err == nil { // the rounds of members report others
 			full := etcdlog.Fullness(status)
 			fullest, answered = max(fullest, full), true
-			if full >= etcdlog.CrowdedFrom {
+			if status.DbSizeQuota > 0 {
 				left = min(left, int64((fullFrom-full)*float64(status.DbSizeQuota)))
 			}
 		}

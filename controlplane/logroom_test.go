@@ -136,12 +136,15 @@ func TestEtcdSpace_Reserve(t *testing.T) {
 			landed()
 		}
 	}
-	landed, ok := s.reserve(1 << 40)
-	require.True(t, ok, "before the first reading")
-	landed()
-	s.setShare(4 * share)
-	s.setShare(4 * share)
 	total, appending := taken(large)
+	require.Positive(t, total, "before the first reading")
+	more, of := taken(small)
+	require.LessOrEqual(t, total+more, int64(firstShare))
+	require.Greater(t, total+more, int64(firstShare-firstShare/8))
+	land(append(appending, of...))
+	s.setShare(4 * share)
+	s.setShare(4 * share)
+	total, appending = taken(large)
 	require.EqualValues(t, 3*large, total, "with what etcd needs beside")
 	s.setShare(4 * share)
 	s.setShare(4 * share)
@@ -162,11 +165,34 @@ func TestEtcdSpace_Reserve(t *testing.T) {
 	total, _ = taken(large)
 	require.EqualValues(t, 3*large, total)
 	s.setShare(-1)
-	_, ok = s.reserve(0)
+	_, ok := s.reserve(0)
 	require.False(t, ok)
 	s.setShare(math.MaxInt64)
 	_, ok = s.reserve(1 << 40)
-	require.True(t, ok, "not crowded any more")
+	require.True(t, ok, "no quota")
+}
+
+// TestEtcdSpace_BoundBelowCrowded: between two readings, or while readings fail, logs grow by no more than the free bytes, also from a fullness at which
+// each log has its whole room.
+func TestEtcdSpace_BoundBelowCrowded(t *testing.T) {
+	const quota, each = 1 << 30, 1 << 20
+	member := new(etcdMember)
+	member.size.Store(&memberSize{inUse: quota * 59 / 100, file: quota * 59 / 100, quota: quota})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{startMember(t, member)}, Logger: zap.NewNop()})
+	require.NoError(t, err)
+	s := newEtcdSpace(client, alone, zap.NewNop(), prometheus.NewRegistry())
+	defer client.Close()
+	s.read(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	taken := int64(0)
+	for done, ok := s.reserve(each); ok; done, ok = s.reserve(each) {
+		taken += each
+		require.LessOrEqual(t, taken, int64(quota*39/100))
+		done()
+		s.read(ctx) // fails
+	}
+	require.Greater(t, taken, quota*39/200-2*each-taken/16)
 }
 
 // TestEtcdSpace_ManyLogsBetweenTwoReadings: each empty log has room for a large command. All of them together take at most half of the free bytes,
