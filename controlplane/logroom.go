@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
 
+	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 )
 
@@ -143,13 +144,13 @@ func (s *etcdSpace) setShare(left int64) {
 }
 
 // reserve reserves space for an append of a number of bytes, or returns false if this replica's share has too little left. The caller calls done
-// once the append has ended. The bytes then count as appended until readings show them. Appends of more than leastLog leave half of the share to
-// smaller ones, so they keep no quiet virtual cluster out.
+// once the append has ended. The bytes then count as appended until readings show them. Appends of more than owner.SmallGroupBytes leave half of the
+// share to smaller ones, so they keep no quiet virtual cluster out.
 func (s *etcdSpace) reserve(bytes int64) (done func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	least := int64(0)
-	if bytes > leastLog {
+	if bytes > owner.SmallGroupBytes {
 		least = s.mu.share / 2
 	}
 	bytes = bytesInEtcd(bytes)

@@ -121,7 +121,7 @@ func TestEtcdSpace_Read(t *testing.T) {
 // is for small appends.
 func TestEtcdSpace_Reserve(t *testing.T) {
 	s := newEtcdSpace(nil, func() int { return 4 }, zap.NewNop(), prometheus.NewRegistry())
-	const large, small, share = 1 << 20, leastLog, 8 << 20
+	const large, small, share = 1 << 20, owner.SmallGroupBytes, 8 << 20
 	taken := func(bytes int64) (total int64, done []func()) {
 		for {
 			landed, ok := s.reserve(bytes)

@@ -35,7 +35,8 @@ type Config struct {
 	// nearly full. Default 1.
 	LogRoom func() float64
 	// ReserveRoom reserves room for the commands of a group in the store of logs, or returns false if there is none. The owner calls done once the
-	// append of the group has ended. A group without room is refused as by a full log. Default: there is always room.
+	// append of the group has ended. Of a group without room, the owner asks again for the first commands, of up to SmallGroupBytes together, and
+	// refuses the others as by a full log. Default: there is always room.
 	ReserveRoom func(bytes int64) (done func(), ok bool)
 	MaxDelay    time.Duration // delay of a group just below HardLogBytes, and of a commit at a bound of the state: 1 s
 	MaxExtents  int64         // live extents at which commits are refused; from 3/4 on, commits are delayed: 4 Mi

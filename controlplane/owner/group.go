@@ -118,16 +118,19 @@ func (o *Owner) holdBack(ctx context.Context) error {
 	}
 }
 
-// refuseIfFull fails all proposals of a group if the log is full or Config.ReserveRoom has no room, and while groups are delayed those that waited
-// longer than Config.MaxWait. It never fails urgent commands. It returns the proposals that are left.
+// refuseIfFull fails the proposals of a group for which the log or Config.ReserveRoom has no room. While groups are delayed, it also fails proposals
+// older than Config.MaxWait. It never fails urgent commands. It returns the proposals that are left.
 func (o *Owner) refuseIfFull(ps []*Proposal) []*Proposal {
-	full, delayed := o.logFull() || !o.reserveRoom(ps), o.delay() > 0
-	if !full && !delayed {
+	room, delayed := 0, o.delay() > 0
+	if !o.logFull() {
+		room = o.reserveRoom(ps)
+	}
+	if room == len(ps) && !delayed {
 		return ps
 	}
 	var kept, refused []*Proposal
-	for _, p := range ps {
-		if urgent(p.cmd) || !full && time.Since(p.came) <= o.cfg.MaxWait {
+	for i, p := range ps {
+		if urgent(p.cmd) || i < room && (!delayed || time.Since(p.came) <= o.cfg.MaxWait) {
 			kept = append(kept, p)
 			continue
 		}
@@ -142,14 +145,29 @@ func (o *Owner) refuseIfFull(ps []*Proposal) []*Proposal {
 	return kept
 }
 
-// reserveRoom reserves room for a group in the store of logs until endReservation, or returns false if there is none.
-func (o *Owner) reserveRoom(ps []*Proposal) (ok bool) {
-	bytes := int64(0)
+// SmallGroupBytes is the size of the first commands of a group for which the owner asks Config.ReserveRoom again if the whole group has no room.
+const SmallGroupBytes = 64 << 10
+
+// reserveRoom reserves room for a group in the store of logs until endReservation, and returns the number of its first commands that have room. A
+// large command must not keep out the small ones that came before it.
+func (o *Owner) reserveRoom(ps []*Proposal) (count int) {
+	all, small := 0, 0
 	for _, p := range ps {
-		bytes += int64(p.size)
+		if all += p.size; all <= SmallGroupBytes {
+			count, small = count+1, all
+		}
 	}
-	o.reserved, ok = o.cfg.ReserveRoom(bytes)
-	return ok
+	var ok bool
+	if o.reserved, ok = o.cfg.ReserveRoom(int64(all)); ok {
+		return len(ps)
+	}
+	if count == 0 || count == len(ps) {
+		return 0
+	}
+	if o.reserved, ok = o.cfg.ReserveRoom(int64(small)); !ok {
+		return 0
+	}
+	return count
 }
 
 // endReservation ends the reservation of a group, if it has one: a group of urgent commands is appended without room too.

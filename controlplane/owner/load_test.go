@@ -396,7 +396,9 @@ func TestOwner_RoomOfMemoryIsForNewThings(t *testing.T) {
 			require.ErrorIs(t, f.propose(fill[kind](0)), owner.ErrOverloaded, kind)
 		}
 		require.ErrorIs(t, f.propose(f.nextCommit()), owner.ErrOverloaded)
-		_, _ = f.until(func(n int) metadata.Command { return group(metadata.GroupMember{ID: fmt.Sprint(n), Value: []byte(longText)}) })
+		_, _ = f.until(func(n int) metadata.Command {
+			return group(metadata.GroupMember{ID: fmt.Sprint(n), Value: []byte(longText)})
+		})
 		require.LessOrEqual(t, f.topicsAndGroups(), int64(memoryBound/16*9))
 		require.InDelta(t, memoryBound/16*9, f.topicsAndGroups(), 16<<10)
 	})

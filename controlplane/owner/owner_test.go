@@ -558,6 +558,46 @@ func TestOwner_ReservesRoomForEachGroup(t *testing.T) {
 	})
 }
 
+// TestOwner_RoomForTheFirstCommandsOfAGroup: a group with a large command has no room. The small commands before it are taken, the rest is refused.
+func TestOwner_RoomForTheFirstCommandsOfAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []int64
+		reserved := 0
+		f := start(t, func(c *owner.Config) {
+			c.ReserveRoom = func(bytes int64) (func(), bool) {
+				if asked = append(asked, bytes); bytes > owner.SmallGroupBytes {
+					return nil, false
+				}
+				reserved++
+				return func() { reserved-- }, true
+			}
+		})
+		var cmds []metadata.Command
+		for _, bytes := range []int{20 << 10, 20 << 10, 50 << 10, 100} {
+			cmds = append(cmds, &metadata.SetConfigs{Resource: metadata.ConfigBroker, Set: map[string]string{"k": strings.Repeat("v", bytes)}})
+		}
+		run, err := f.EnqueueRun(t.Context(), cmds)
+		require.NoError(t, err)
+		require.Len(t, run, len(cmds))
+		end := f.run(t)
+		for i, p := range run {
+			_, _, err := p.Wait(t.Context())
+			if i < 2 {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, metalog.ErrLogFull, "command %d", i)
+			}
+		}
+		_, _, err = f.Propose(t.Context(), cmds[3])
+		require.NoError(t, err)
+		_, _, err = f.Propose(t.Context(), &metadata.SetConfigs{Resource: metadata.ConfigBroker, Set: map[string]string{"k": strings.Repeat("v", 70<<10)}})
+		require.ErrorIs(t, err, metalog.ErrLogFull)
+		require.NoError(t, end())
+		require.Len(t, asked, 4)
+		require.Zero(t, reserved)
+	})
+}
+
 // While commits are delayed, the mark of a snapshot goes ahead of all waiting commands, including commands that wait for space in
 // the queue. Only a snapshot lets the log be trimmed.
 func TestOwner_ReservedCommandsGoAhead(t *testing.T) {
