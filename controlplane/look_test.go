@@ -32,7 +32,7 @@ func TestStatuses_ReuseARecentLook(t *testing.T) {
 		client := clientv3.NewCtxClient(t.Context())
 		client.Maintenance = countedEtcd{asked: &etcd}
 		r := &members{replica: "own", health: newEtcdHealth(client, nil)}
-		r.replicas.Store(&[]member{{"r1", "r1:7050", ""}})
+		r.replicas.Store(&[]member{{id: "r1", address: "r1:7050"}})
 		s := &statuses{plane: &ControlPlane{members: r}, peers: newPeers(r, 5*time.Second, nil)}
 		s.peers.ask = func(context.Context, string) (*api.ClockResponse, error) {
 			replicas.Add(1)

@@ -19,14 +19,17 @@ import (
 )
 
 // member is a replica ID with the addresses that its process advertises: to replicas, and to agents ("" for the same one).
-type member struct{ id, address, public string }
+type member struct {
+	id, address, public string
+	registration        int64 // create revision of the process's key, 0 for this replica
+}
 
 // agents returns the address for agents.
 func (m *member) agents() string { return cmp.Or(m.public, m.address) }
 
 // parseMember returns the member of a key under prefix. The value is one address, or two with a space between them.
 func parseMember(prefix string, kv *mvccpb.KeyValue) member {
-	m := member{}
+	m := member{registration: kv.CreateRevision}
 	m.id, _, _ = strings.Cut(strings.TrimPrefix(string(kv.Key), prefix), "/")
 	m.address, m.public, _ = strings.Cut(string(kv.Value), " ")
 	return m
@@ -70,7 +73,7 @@ func (e *sameIDError) Error() string {
 }
 
 // self returns this replica as a member.
-func (m *members) self() member { return member{m.replica, m.address, m.public} }
+func (m *members) self() member { return member{id: m.replica, address: m.address, public: m.public} }
 
 // Replicas returns the addresses for agents of the registered replicas, with this one's.
 func (m *members) Replicas() []string {

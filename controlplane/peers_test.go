@@ -66,7 +66,7 @@ var (
 
 func TestPeers_RemembersALostReplica(t *testing.T) {
 	watch(t, func(w *watched) {
-		r1, r2 := member{"r1", "r1:7050", ""}, member{"r2", "r2:7050", ""}
+		r1, r2 := member{id: "r1", address: "r1:7050"}, member{id: "r2", address: "r2:7050"}
 		w.register(r1, r2)
 		all := w.after(5 * time.Second)
 		require.Equal(t, "v1", all["r2"].Version)
@@ -84,7 +84,7 @@ func TestPeers_RemembersALostReplica(t *testing.T) {
 		require.InDelta(t, 66, all["r2"].Silence, 1.1)
 		require.Less(t, all["r1"].Silence, 2.1)
 
-		w.register(r1, member{"r2", "elsewhere:7050", ""})
+		w.register(r1, member{id: "r2", address: "elsewhere:7050"})
 		all = w.after(3 * time.Second)
 		require.Len(t, all, 2, "a restarted replica replaces it")
 		require.Equal(t, "elsewhere:7050", all["r2"].Address)
@@ -100,7 +100,7 @@ func TestPeers_RemembersALostReplica(t *testing.T) {
 func TestStatuses_Silent(t *testing.T) {
 	watch(t, func(w *watched) {
 		s := &statuses{peers: w.peers}
-		w.register(member{"r1", "r1:7050", ""}, member{"r2", "r2:7050", ""})
+		w.register(member{id: "r1", address: "r1:7050"}, member{id: "r2", address: "r2:7050"})
 		w.after(5 * time.Second)
 		require.Empty(t, s.silent())
 		w.down.Store("r2:7050", errSilent)
@@ -113,7 +113,7 @@ func TestStatuses_Silent(t *testing.T) {
 		w.down.Store("r2:7050", errRefused)
 		w.after(6 * time.Second)
 		require.Len(t, s.silent(), 1)
-		w.register(member{"r1", "r1:7050", ""})
+		w.register(member{id: "r1", address: "r1:7050"})
 		require.Contains(t, w.after(3*time.Second), "r2", "still known to a status")
 		require.Empty(t, s.silent())
 	})
@@ -123,7 +123,7 @@ func TestStatuses_Silent(t *testing.T) {
 func TestPeers_LeaveOutAnEarlierProcess(t *testing.T) {
 	watch(t, func(w *watched) {
 		w.down.Store("earlier:7050", errRefused)
-		w.register(member{"own", "earlier:7050", ""}, member{"r1", "r1:7050", ""})
+		w.register(member{id: "own", address: "earlier:7050"}, member{id: "r1", address: "r1:7050"})
 		require.Len(t, w.after(5*time.Second), 1)
 	})
 }
@@ -132,9 +132,9 @@ func TestPeers_LeaveOutAnEarlierProcess(t *testing.T) {
 func TestPeers_ForgetTheOwnPredecessor(t *testing.T) {
 	watch(t, func(w *watched) {
 		w.down.Store("earlier:7050", errRefused)
-		w.register(member{"own", "earlier:7050", ""}, member{"r2", "r2:7050", ""})
+		w.register(member{id: "own", address: "earlier:7050"}, member{id: "r2", address: "r2:7050"})
 		w.after(8 * time.Second)
-		w.register(member{"r2", "r2:7050", ""})
+		w.register(member{id: "r2", address: "r2:7050"})
 		require.NotContains(t, w.after(5*time.Second), "own")
 	})
 }
@@ -142,7 +142,7 @@ func TestPeers_ForgetTheOwnPredecessor(t *testing.T) {
 // A replica that was killed and runs again at another address is no lost replica, although its earlier registration lasts for seconds.
 func TestPeers_LeaveOutAnEarlierProcessOfAnother(t *testing.T) {
 	watch(t, func(w *watched) {
-		earlier, later := member{"r1", "r1:7050", ""}, member{"r1", "elsewhere:7050", ""}
+		earlier, later := member{id: "r1", address: "r1:7050"}, member{id: "r1", address: "elsewhere:7050"}
 		w.register(earlier)
 		w.after(2 * time.Minute)
 		w.down.Store("r1:7050", errRefused)
@@ -166,7 +166,7 @@ func TestPeers_LeaveOutAnEarlierProcessOfAnother(t *testing.T) {
 // A killed replica is remembered, though its key ends 4.5 s after its last answer at the earliest.
 func TestPeers_RemembersAReplicaWhoseLeaseEndsEarly(t *testing.T) {
 	watch(t, func(w *watched) {
-		w.register(member{"r1", "r1:7050", ""})
+		w.register(member{id: "r1", address: "r1:7050"})
 		w.after(4*time.Second + time.Millisecond) // it has just answered
 		w.down.Store("r1:7050", errRefused)
 		w.after(4500 * time.Millisecond)
@@ -178,7 +178,7 @@ func TestPeers_RemembersAReplicaWhoseLeaseEndsEarly(t *testing.T) {
 // A replica that stops in good order removes its key at once, and is forgotten.
 func TestPeers_ForgetsALeavingReplica(t *testing.T) {
 	watch(t, func(w *watched) {
-		w.register(member{"r1", "r1:7050", ""})
+		w.register(member{id: "r1", address: "r1:7050"})
 		require.Len(t, w.after(5*time.Second), 1)
 		w.down.Store("r1:7050", errRefused)
 		w.register()
@@ -191,7 +191,7 @@ func TestPeers_HearsAnErrorOfARunningReplica(t *testing.T) {
 	watch(t, func(w *watched) {
 		w.down.Store("r1:7050", status.Error(codes.Unauthenticated, "unknown or missing agent key"))
 		w.down.Store("r2:7050", errors.New("no gRPC status"))
-		w.register(member{"r1", "r1:7050", ""}, member{"r2", "r2:7050", ""})
+		w.register(member{id: "r1", address: "r1:7050"}, member{id: "r2", address: "r2:7050"})
 		all := w.after(20 * time.Second)
 		require.Less(t, all["r1"].Silence, 2.1)
 		require.Equal(t, "unknown or missing agent key", all["r1"].Fault)
@@ -206,7 +206,7 @@ func TestPeers_IsBounded(t *testing.T) {
 			var all []member
 			for n := range 100 {
 				name := fmt.Sprintf("r%d-%d", round, n)
-				all = append(all, member{name, name + ":7050", ""})
+				all = append(all, member{id: name, address: name + ":7050"})
 				w.down.Store(name+":7050", errSilent)
 			}
 			w.register(all...)

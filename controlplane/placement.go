@@ -103,7 +103,7 @@ type placement struct {
 
 	settled     time.Duration        // settledAfter
 	returnPause time.Duration        // returnPause
-	since       map[string]time.Time // when each other replica was registered, by id
+	since       map[member]time.Time // when each other replica was seen first; one that restarted is another member
 	returns     map[string]*handOver // by cluster id
 
 	misplaced prometheus.Gauge
@@ -122,7 +122,7 @@ func newPlacement(
 ) *placement {
 	p := &placement{
 		members: m, clusters: clusters, ask: ask, log: log,
-		settled: settledAfter, returnPause: returnPause, since: map[string]time.Time{}, returns: map[string]*handOver{},
+		settled: settledAfter, returnPause: returnPause, since: map[member]time.Time{}, returns: map[string]*handOver{},
 		misplaced: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "freshet_controlplane_misplaced_virtual_clusters",
 			Help: "Virtual clusters of etcd that this replica owns and another replica is placed better for. One is handed over each second.",
@@ -216,13 +216,13 @@ func (p *placement) handOver(ctx context.Context, c *cluster, to member, now tim
 	}
 }
 
-// observe notes when the other replicas were registered.
+// observe notes since when the other replicas are registered.
 func (p *placement) observe(now time.Time) {
-	registered := map[string]time.Time{}
+	registered := map[member]time.Time{}
 	for _, other := range p.members.others() {
-		registered[other.id] = now
-		if since, ok := p.since[other.id]; ok {
-			registered[other.id] = since
+		registered[other] = now
+		if since, ok := p.since[other]; ok {
+			registered[other] = since
 		}
 	}
 	p.since = registered
@@ -231,12 +231,11 @@ func (p *placement) observe(now time.Time) {
 // better returns the replica that is placed best for a cluster, if it is another one that has been registered for some time.
 func (p *placement) better(clusterID string, now time.Time) (best member, ok bool) {
 	id := p.members.placed(clusterID)[0]
-	since, ok := p.since[id]
-	if !ok || id == p.members.replica || now.Sub(since) < p.settled {
+	if id == p.members.replica {
 		return member{}, false
 	}
 	for _, other := range p.members.others() {
-		if other.id == id {
+		if since, ok := p.since[other]; ok && other.id == id && now.Sub(since) >= p.settled {
 			return other, true
 		}
 	}

@@ -21,7 +21,7 @@ func registered(self string, others ...string) *members {
 	m := &members{replica: self}
 	all := []member{}
 	for _, id := range others {
-		all = append(all, member{id, id + ":7050", ""})
+		all = append(all, member{id: id, address: id + ":7050"})
 	}
 	m.replicas.Store(&all)
 	return m
@@ -124,4 +124,28 @@ func TestPlacement_RefusedOnesDoNotHoldUpOthers(t *testing.T) {
 	clear(misplaced)
 	pass(2*maxReturnPause + handOverPause)
 	require.Empty(t, p.returns)
+}
+
+// TestPlacement_WaitsForAReplicaThatRestarts: a better placed replica is away for a moment between two looks. It is handed nothing until it has been
+// registered for settledAfter again.
+func TestPlacement_WaitsForAReplicaThatRestarts(t *testing.T) {
+	m := registered("r1", "r2")
+	id := ""
+	for n := 0; id == "" || m.placed(id)[0] != "r2"; n++ {
+		id = fmt.Sprint("cluster-", n)
+	}
+	p := newPlacement(m, nil, nil, zap.NewNop(), prometheus.NewRegistry())
+	now := time.Unix(1000, 0)
+	for _, registration := range []int64{1, 2} {
+		m.replicas.Store(&[]member{{id: "r2", address: "r2:7050", registration: registration}})
+		for began := now; now.Sub(began) < settledAfter; now = now.Add(lookPause) {
+			p.observe(now)
+			_, ok := p.better(id, now)
+			require.False(t, ok, "%s after registration %d", now.Sub(began), registration)
+		}
+		p.observe(now)
+		to, ok := p.better(id, now)
+		require.True(t, ok)
+		require.Equal(t, registration, to.registration)
+	}
 }
