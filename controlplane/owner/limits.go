@@ -57,7 +57,7 @@ func (o *Owner) weighLimits(topicsAndGroups int64) {
 	limits, used := o.state.Limits()
 	o.metrics.limits.set(limits, used)
 	o.metrics.topicsAndGroups.Set(o.topicsAndGroupsShare(topicsAndGroups))
-	o.load.offsets.Store(offsetRoom(limits, used))
+	o.size.offsets.Store(offsetRoom(limits, used))
 	o.warnNearLimits(limits, used, topicsAndGroups)
 }
 
@@ -79,7 +79,7 @@ func (o *Owner) warnNearLimits(limits, used metadata.Limits, topicsAndGroups int
 	if len(near) == 0 {
 		return
 	}
-	o.load.limits.Do(func() {
+	o.size.limits.Do(func() {
 		o.cfg.Logger.Warn("virtual cluster is near its limits, beyond which growth is refused: delete what is not needed, or raise the limits "+
 			"of every control plane (logged once a minute)", zap.Strings("limits", near), zap.Float64("topics_and_groups_share", share))
 	})
@@ -113,7 +113,7 @@ func offsetRoom(limits, used metadata.Limits) int64 {
 func (o *Owner) answerRefused(p *Proposal) error {
 	switch c := p.cmd.(type) {
 	case *metadata.CommitOffsets:
-		if c.Transaction == nil && metadata.GrowthOf(c).Bytes <= o.load.offsets.Load() {
+		if c.Transaction == nil && metadata.GrowthOf(c).Bytes <= o.size.offsets.Load() {
 			return nil // without the lock, since these are the most frequent commands beside commits of records
 		}
 	case *metadata.CreateTopic, *metadata.CreatePartitions, *metadata.SetConfigs, *metadata.UpdateGroup, *metadata.AddOffsets:
@@ -130,7 +130,7 @@ func (o *Owner) answerRefused(p *Proposal) error {
 	if err != nil || !refused {
 		return err
 	}
-	o.warnNearLimits(limits, used, o.load.applied.Load().TopicsAndGroups)
+	o.warnNearLimits(limits, used, o.size.load.Load().TopicsAndGroups)
 	p.stay.Store(taken)
 	p.succeed(result, index)
 	return nil

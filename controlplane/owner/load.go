@@ -56,11 +56,11 @@ var (
 	retention = upTo{topicsAndGroups: 1.25, all: 1.25, whole: true}         // configs of topics by which they keep fewer records
 )
 
-// load is the size of the state, and the warnings about it. The state takes memory on every replica, and time at a takeover.
+// size is the load of the newest applied state, and the warnings about it. The state takes memory on every replica, and time at a takeover.
 // Commits make it grow fastest, so only commits are delayed, and only those of this virtual cluster (I10). The share of memory is of the
 // part that topic and group metadata leaves to commits, so topic and group metadata alone delays no commit.
-type load struct {
-	applied atomic.Pointer[metadata.Load] // of the newest applied state, set by weigh
+type size struct {
+	load    atomic.Pointer[metadata.Load] // set by weigh
 	offsets atomic.Int64                  // bytes of offsets that no limit of the state refuses
 	// warned is the level of the last warning: 0, halfOfBound or slowFrom. Only the apply goroutine uses it.
 	warned float64
@@ -71,20 +71,19 @@ type load struct {
 }
 
 // Slows reports whether commits are delayed, or would be soon: the load is at 3/4 of a bound, or the log above its soft limit.
-func (o *Owner) Slows() bool { return o.share() >= slowFrom || o.delay() > 0 }
+func (o *Owner) Slows() bool { return o.share(o.size.load.Load()) >= slowFrom || o.delay() > 0 }
 
-// share returns the largest share of a bound that the applied state uses, 1 at the bound. It also changes without commands, with Config.MemoryRoom.
-func (o *Owner) share() float64 {
-	l := o.load.applied.Load()
-	return max(o.extentsShare(l), o.freshShare(l), o.memoryShare(l.MemoryBytes(), l.TopicsAndGroups))
+// share returns the largest share of a bound that a state with this load uses, 1 at the bound. It also changes with Config.MemoryRoom.
+func (o *Owner) share(load *metadata.Load) float64 {
+	return max(o.extentsShare(load), o.freshShare(load), o.memoryShare(load.MemoryBytes(), load.TopicsAndGroups))
 }
 
-func (o *Owner) extentsShare(l *metadata.Load) float64 {
-	return float64(l.Extents) / float64(o.cfg.MaxExtents)
+func (o *Owner) extentsShare(load *metadata.Load) float64 {
+	return float64(load.Extents) / float64(o.cfg.MaxExtents)
 }
 
-func (o *Owner) freshShare(l *metadata.Load) float64 {
-	return float64(l.Fresh) / float64(o.cfg.MaxFresh)
+func (o *Owner) freshShare(load *metadata.Load) float64 {
+	return float64(load.Fresh) / float64(o.cfg.MaxFresh)
 }
 
 // maxBytes returns the current bound of commits and new topics and groups in the state's memory, or 0 for none.
@@ -95,19 +94,19 @@ func (o *Owner) maxBytes() float64 {
 	return max(1, o.cfg.MemoryRoom()*float64(o.cfg.MaxBytes))
 }
 
-// weigh updates load and the metrics after commands were applied, and logs a warning if the largest share reaches a level.
+// weigh updates size and the metrics after commands were applied, and logs a warning if the largest share reaches a level.
 func (o *Owner) weigh() {
-	l := o.state.Load()
-	o.load.applied.Store(&l)
-	bytes, share := l.MemoryBytes(), o.share()
+	load := o.state.Load()
+	o.size.load.Store(&load)
+	bytes, share := load.MemoryBytes(), o.share(&load)
 	o.metrics.bytes.Set(float64(bytes))
-	o.metrics.partitions.Set(float64(l.Partitions))
-	o.metrics.extents.Set(float64(l.Extents))
-	o.metrics.fresh.Set(float64(l.Fresh))
-	o.metrics.bundles.Set(float64(l.Bundles))
+	o.metrics.partitions.Set(float64(load.Partitions))
+	o.metrics.extents.Set(float64(load.Extents))
+	o.metrics.fresh.Set(float64(load.Fresh))
+	o.metrics.bundles.Set(float64(load.Bundles))
 	o.metrics.share.Set(share)
-	o.weighProducers(l, o.state.ProducerLimit())
-	o.weighLimits(l.TopicsAndGroups)
+	o.weighProducers(load, o.state.ProducerLimit())
+	o.weighLimits(load.TopicsAndGroups)
 	level := 0.0
 	switch {
 	case share >= slowFrom:
@@ -115,17 +114,17 @@ func (o *Owner) weigh() {
 	case share >= halfOfBound:
 		level = halfOfBound
 	case share >= halfOfBound*0.9:
-		level = min(o.load.warned, halfOfBound) // hysteresis: a share around halfOfBound is logged once
+		level = min(o.size.warned, halfOfBound) // hysteresis: a share around halfOfBound is logged once
 	}
-	if level > o.load.warned {
+	if level > o.size.warned {
 		o.cfg.Logger.Warn("metadata grows towards its bound: from 0.75 of it commits are delayed, at 1 refused; "+
 			"let more agents do background jobs, shorten retention, delete topics (they count until --topic-undelete is over), "+
 			"give every replica more memory, or raise --max-extents and --max-fresh-bundles",
-			zap.Float64("share", share), zap.Int64("extents", l.Extents), zap.Int64("max_extents", o.cfg.MaxExtents),
-			zap.Int("fresh_bundles", l.Fresh), zap.Int("max_fresh_bundles", o.cfg.MaxFresh),
-			zap.Int64("partitions", l.Partitions), zap.Int64("memory_bytes", bytes), zap.Int64("max_memory_bytes", int64(o.maxBytes())))
+			zap.Float64("share", share), zap.Int64("extents", load.Extents), zap.Int64("max_extents", o.cfg.MaxExtents),
+			zap.Int("fresh_bundles", load.Fresh), zap.Int("max_fresh_bundles", o.cfg.MaxFresh),
+			zap.Int64("partitions", load.Partitions), zap.Int64("memory_bytes", bytes), zap.Int64("max_memory_bytes", int64(o.maxBytes())))
 	}
-	o.load.warned = level
+	o.size.warned = level
 }
 
 // memoryShare returns the share of the memory left to commits that is used. It is 0 without a bound, and 1 if bytes is the bound.
@@ -140,29 +139,29 @@ func (o *Owner) memoryShare(bytes, topicsAndGroups int64) float64 {
 
 // markersRoom returns the number of partitions that transactions can add before the markers of all open transactions take a share of the
 // extents, or of the memory left to commits.
-func (o *Owner) markersRoom(l *metadata.Load, share float64) int64 {
-	room := share*float64(o.cfg.MaxExtents) - float64(l.Extents)
+func (o *Owner) markersRoom(load *metadata.Load, share float64) int64 {
+	room := share*float64(o.cfg.MaxExtents) - float64(load.Extents)
 	if bound := o.maxBytes(); bound > 0 {
-		kept := min(float64(l.TopicsAndGroups), existing.topicsAndGroups*bound)
-		room = min(room, (share*(bound-kept)-(float64(l.MemoryBytes())-kept))/metadata.ExtentBytes)
+		kept := min(float64(load.TopicsAndGroups), existing.topicsAndGroups*bound)
+		room = min(room, (share*(bound-kept)-(float64(load.MemoryBytes())-kept))/metadata.ExtentBytes)
 	}
-	return int64(room) - l.Added
+	return int64(room) - load.Added
 }
 
 // weighProducers updates the metrics of producers, and logs a warning if the active ones reach slowFrom of their limit.
-func (o *Owner) weighProducers(l metadata.Load, limit int64) {
-	share := float64(l.Producers) / float64(limit)
-	o.metrics.producers.Set(float64(l.Producers))
-	o.metrics.resting.Set(float64(l.Resting))
-	o.metrics.remembered.Set(float64(l.ProducerBytes()))
+func (o *Owner) weighProducers(load metadata.Load, limit int64) {
+	share := float64(load.Producers) / float64(limit)
+	o.metrics.producers.Set(float64(load.Producers))
+	o.metrics.resting.Set(float64(load.Resting))
+	o.metrics.remembered.Set(float64(load.ProducerBytes()))
 	o.metrics.crowding.Set(share)
 	full := share >= slowFrom
-	if full && !o.load.crowded {
+	if full && !o.size.crowded {
 		o.cfg.Logger.Warn("active producers grow towards their bound, at which new ones are refused: let clients reuse their producers "+
 			"instead of starting one for each call, or raise --max-producers",
-			zap.Float64("share", share), zap.Int("producers", l.Producers), zap.Int64("max_producers", limit))
+			zap.Float64("share", share), zap.Int("producers", load.Producers), zap.Int64("max_producers", limit))
 	}
-	o.load.crowded = full || o.load.crowded && share >= slowFrom*0.9
+	o.size.crowded = full || o.size.crowded && share >= slowFrom*0.9
 }
 
 // admit refuses a command that would grow the state beyond a bound. Above slowFrom it delays commits, in proportion to the share.
@@ -277,17 +276,17 @@ func (o *Owner) countRefusal(err error) {
 
 // reserve reserves the growth of a proposal, or returns the ErrOverloaded of the bound that has no room.
 func (o *Owner) reserve(p *Proposal, growth metadata.Growth, to upTo) error {
-	l := o.load.applied.Load()
-	r := room{bytes: math.MaxInt64, topicsAndGroups: math.MaxInt64, markers: math.MaxInt64, empty: l.Empty}
+	load := o.size.load.Load()
+	r := room{bytes: math.MaxInt64, topicsAndGroups: math.MaxInt64, markers: math.MaxInt64, empty: load.Empty}
 	if to.markers > 0 {
-		r.markers = o.markersRoom(l, to.markers)
+		r.markers = o.markersRoom(load, to.markers)
 	}
 	bound := o.maxBytes()
 	if to.whole {
 		bound = float64(o.cfg.MaxBytes)
 	}
 	if bound > 0 {
-		r.bytes, r.topicsAndGroups = int64(to.all*bound)-l.MemoryBytes(), int64(to.topicsAndGroups*bound)-l.TopicsAndGroups
+		r.bytes, r.topicsAndGroups = int64(to.all*bound)-load.MemoryBytes(), int64(to.topicsAndGroups*bound)-load.TopicsAndGroups
 	}
 	err := o.queue.reserve(growth, r)
 	if err == nil {
@@ -296,20 +295,20 @@ func (o *Owner) reserve(p *Proposal, growth metadata.Growth, to upTo) error {
 	return err
 }
 
-// shareWith returns the largest share of a bound that is used once the admitted commands and cmd are applied.
-func (o *Owner) shareWith(cmd metadata.Command) float64 {
-	growth := o.queue.with(metadata.GrowthOf(cmd))
-	l := o.load.applied.Load()
-	return max(o.share(), o.memoryShare(l.MemoryBytes()+growth.Memory(l.Empty), l.TopicsAndGroups+growth.TopicsAndGroups))
+// shareWith returns the largest share of a bound that is used once the admitted commands and one with this growth are applied to a state with this load.
+func (o *Owner) shareWith(load *metadata.Load, growth metadata.Growth) float64 {
+	growth = o.queue.with(growth)
+	return max(o.share(load), o.memoryShare(load.MemoryBytes()+growth.Memory(load.Empty), load.TopicsAndGroups+growth.TopicsAndGroups))
 }
 
 // admitCommit delays or refuses a commit, as admit describes. It refuses at once if the applied state is at a bound. If only commits in
 // flight fill the rest, it first delays the commit, since some of them may need less than their reserved growth.
 func (o *Owner) admitCommit(ctx context.Context, p *Proposal) error {
-	share, growth := o.shareWith(p.cmd), metadata.GrowthOf(p.cmd)
+	load, growth := o.size.load.Load(), metadata.GrowthOf(p.cmd)
+	share := o.shareWith(load, growth)
 	switch {
-	case o.share() >= 1:
-		return o.refusedCommit()
+	case o.share(load) >= 1:
+		return o.refusedCommit(load)
 	case share <= slowFrom && o.reserve(p, growth, commits) == nil:
 		return nil
 	}
@@ -324,19 +323,19 @@ func (o *Owner) admitCommit(ctx context.Context, p *Proposal) error {
 		return ErrNotOwner
 	case <-timer.C:
 	}
-	if o.share() >= 1 || o.reserve(p, growth, commits) != nil { // other commits were delayed beside this one
-		return o.refusedCommit()
+	load = o.size.load.Load()
+	if o.share(load) >= 1 || o.reserve(p, growth, commits) != nil { // other commits were delayed beside this one
+		return o.refusedCommit(load)
 	}
 	return nil
 }
 
-// refusedCommit returns the ErrOverloaded of the bound that is reached.
-func (o *Owner) refusedCommit() error {
-	l := o.load.applied.Load()
+// refusedCommit returns the ErrOverloaded of the bound that a state with this load has reached.
+func (o *Owner) refusedCommit(load *metadata.Load) error {
 	switch {
-	case o.extentsShare(l) >= 1:
+	case o.extentsShare(load) >= 1:
 		return errExtents
-	case o.freshShare(l) >= 1:
+	case o.freshShare(load) >= 1:
 		return errFresh
 	default: // the state and the growth of the commands in flight
 		return errMemory

@@ -33,7 +33,7 @@ type Owner struct {
 	cfg     Config
 	queue   *queue
 	metrics *metrics
-	load    load
+	size    size
 	hooks   []ApplyFunc
 	done    chan struct{}
 	err     error // reason of the end; written before done is closed
@@ -61,7 +61,7 @@ func New(cfg Config) (*Owner, error) {
 		state: cfg.State, next: cfg.Tenure.Tail() + 1,
 	}
 	o.now.Store(cfg.State.Now())
-	o.load.limits = rate.Sometimes{Interval: limitWarnings}
+	o.size.limits = rate.Sometimes{Interval: limitWarnings}
 	if o.next <= cfg.State.Index() {
 		return nil, fmt.Errorf("owner: state at %d is past the log's tail %d", cfg.State.Index(), o.next-1)
 	}
