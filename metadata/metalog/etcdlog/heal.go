@@ -30,7 +30,7 @@ func (m *Maintainer) heal(ctx context.Context, members []member) error {
 	if err := m.compactTo(ctx, get.Header.Revision, clientv3.WithCompactPhysical()); err != nil {
 		return err
 	}
-	for _, mb := range members {
+	for _, mb := range members { // without a claim, since a full cluster takes no key
 		if err := m.defrag(ctx, mb); err != nil {
 			return err
 		}

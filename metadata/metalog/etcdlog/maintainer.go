@@ -5,16 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-
-	"github.com/freshet-io/freshet/internal/wait"
 )
 
 // MaintainerConfig configures the upkeep of an etcd cluster that is Freshet's own.
@@ -84,13 +80,12 @@ func (c *MaintainerConfig) Validate() error {
 }
 
 // Maintainer keeps the etcd cluster small: of all replicas that run one, the elected one compacts old revisions,
-// gives free space back, and heals a cluster that ran out of space. Doing any of it twice is harmless, so the
-// election is a lease without fencing.
+// gives free space back, and heals a cluster that ran out of space. Doing any of it twice is harmless except for defragmentations,
+// so the election is a lease without fencing, and defragmentations have a key of their own (alone).
 type Maintainer struct {
 	cfg     MaintainerConfig
 	metrics *metrics
 	lease   clientv3.LeaseID // of the election, 0 when not elected
-	renew   time.Duration    // time between two renewals of lease during a check
 
 	compactedAt  time.Time
 	compactedUse int64 // least data in use seen since the last compaction, which takes effect after it is answered
@@ -137,6 +132,9 @@ const (
 	defragTimeout  = 2 * time.Minute
 )
 
+// defragTerm is the time for which a failed defragmentation keeps other members from one.
+const defragTerm = 2 * defragTimeout
+
 // minElection is the least term of an election: a maintainer that a busy machine stops for a few seconds stays the one.
 const minElection = 10 * time.Second
 
@@ -178,8 +176,6 @@ func (m *Maintainer) check(ctx context.Context) error {
 	if err != nil || !elected {
 		return err
 	}
-	ctx, stop := m.stayElected(ctx)
-	defer stop()
 	members, err := m.members(ctx)
 	if err != nil {
 		return err
@@ -216,49 +212,49 @@ func (m *Maintainer) elect(ctx context.Context) (bool, error) {
 			return false, nil
 		}
 	}
-	ttl := int64(max(3*m.cfg.Check, minElection) / time.Second)
-	grant, err := m.cfg.Client.Grant(ctx, ttl)
+	m.lease, err = m.claim(ctx, key, before, max(3*m.cfg.Check, minElection))
+	return m.lease != 0, err
+}
+
+// claim writes this replica's id to a key under a new lease, or returns 0 if the key changed after a revision.
+func (m *Maintainer) claim(ctx context.Context, key string, after int64, term time.Duration) (clientv3.LeaseID, error) {
+	grant, err := m.cfg.Client.Grant(ctx, int64(term/time.Second))
 	if err != nil {
-		return false, fmt.Errorf("grant maintainer's lease: %w", err)
+		return 0, fmt.Errorf("grant a lease for %s: %w", key, err)
 	}
 	resp, err := m.cfg.Client.Txn(ctx).
-		If(clientv3.Compare(clientv3.ModRevision(key), "=", before)).
+		If(clientv3.Compare(clientv3.ModRevision(key), "=", after)).
 		Then(clientv3.OpPut(key, m.cfg.Replica, clientv3.WithLease(grant.ID))).
 		Commit()
 	if err != nil {
-		return false, fmt.Errorf("elect maintainer: %w", err)
+		return 0, fmt.Errorf("claim %s: %w", key, err)
 	}
 	if !resp.Succeeded {
 		_, err := m.cfg.Client.Revoke(ctx, grant.ID)
-		return false, err
+		return 0, err
 	}
-	m.lease, m.renew = grant.ID, time.Duration(grant.TTL)*time.Second/3
-	return true, nil
+	return grant.ID, nil
 }
 
-// stayElected renews the lease until stop, since a defragmentation may take longer than the lease's time to live. If the lease is gone, it ends the
-// returned context, because another replica may be elected: two members that are defragmented at once may leave no quorum.
-func (m *Maintainer) stayElected(ctx context.Context) (_ context.Context, stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	lease, renew := m.lease, m.renew
-	if lease == 0 { // etcd is full, and every replica heals it without an election
-		return ctx, cancel
+// alone calls defrag unless a replica has a member defragmented: two members that are defragmented at once may leave no quorum. The election does not
+// exclude that. It may end during a long defragmentation, whose member may be the one that should renew it. etcd also goes on with a defragmentation
+// whose request has ended or whose replica is gone. So if defrag fails, the key stays for defragTerm.
+func (m *Maintainer) alone(ctx context.Context, defrag func() error) error {
+	claiming, cancel := context.WithTimeout(ctx, 3*requestTimeout)
+	defer cancel()
+	lease, err := m.claim(claiming, m.cfg.Prefix+"/defragmentation", 0, defragTerm)
+	if err != nil || lease == 0 {
+		return err
 	}
-	var renewing sync.WaitGroup
-	renewing.Go(func() {
-		for wait.For(ctx, renew) == nil {
-			attempt, done := context.WithTimeout(ctx, requestTimeout)
-			_, err := m.cfg.Client.KeepAliveOnce(attempt, lease)
-			done()
-			if isEtcdError(err, rpctypes.ErrLeaseNotFound) {
-				cancel()
-			}
-		}
-	})
-	return ctx, func() {
-		cancel()
-		renewing.Wait()
+	if err := defrag(); err != nil {
+		return err
 	}
+	revoking, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if _, err := m.cfg.Client.Revoke(revoking, lease); err != nil {
+		return fmt.Errorf("end the claim of a defragmentation: %w", err)
+	}
+	return nil
 }
 
 func (m *Maintainer) stepDown(ctx context.Context) {
@@ -374,7 +370,7 @@ func (m *Maintainer) defragOne(ctx context.Context, members []member) error {
 	for _, mb := range members {
 		free := mb.size - mb.inUse
 		if free >= m.cfg.DefragBytes && free > mb.size/2 && mb.inUse <= m.cfg.DefragInUse {
-			return m.defrag(ctx, mb)
+			return m.alone(ctx, func() error { return m.defrag(ctx, mb) })
 		}
 	}
 	return m.defragCrowded(ctx, members)

@@ -2,6 +2,7 @@ package etcdlog_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap/zaptest"
@@ -288,53 +290,43 @@ func TestMaintainer_KeepsHistoryWhileCrowded(t *testing.T) {
 	require.Zero(t, counter(t, reg, "freshet_etcd_compactions_total"))
 }
 
-// shortLease grants 3 s whatever is asked for, and counts renewals.
-type shortLease struct {
-	clientv3.Lease
-	renewals atomic.Int64
-}
+// shortLease grants elections of 3 s.
+type shortLease struct{ clientv3.Lease }
 
-func (l *shortLease) Grant(ctx context.Context, _ int64) (*clientv3.LeaseGrantResponse, error) {
-	return l.Lease.Grant(ctx, 3)
-}
-
-func (l *shortLease) KeepAliveOnce(ctx context.Context, id clientv3.LeaseID) (*clientv3.LeaseKeepAliveResponse, error) {
-	resp, err := l.Lease.KeepAliveOnce(ctx, id)
-	if err == nil {
-		l.renewals.Add(1)
+func (l shortLease) Grant(ctx context.Context, ttl int64) (*clientv3.LeaseGrantResponse, error) {
+	if ttl < 60 {
+		ttl = 3
 	}
-	return resp, err
+	return l.Lease.Grant(ctx, ttl)
 }
 
-// slowDefrag delays a defragmentation until its maintainer's lease was renewed for longer than its time to live, or a second defragmentation begins.
-type slowDefrag struct {
-	clientv3.Maintenance
-	lease        *shortLease
-	renewals     int64 // to wait for
-	begun, ended atomic.Int64
-	beside       atomic.Bool // two at once
+// heldDefrag holds defragmentations until release is closed, and counts them and the checks of members.
+type heldDefrag struct {
+	countedStatus
+	release chan struct{}
+	err     error // of defragmentations, if set
+	begun   atomic.Int64
 }
 
-func (d *slowDefrag) Defragment(ctx context.Context, endpoint string) (*clientv3.DefragmentResponse, error) {
+func (d *heldDefrag) Defragment(ctx context.Context, endpoint string) (*clientv3.DefragmentResponse, error) {
 	d.begun.Add(1)
-	defer d.ended.Add(1)
-	for until := d.lease.renewals.Load() + d.renewals; d.lease.renewals.Load() < until && ctx.Err() == nil; {
-		if d.begun.Load()-d.ended.Load() > 1 {
-			d.beside.Store(true)
-			break
-		}
-		time.Sleep(10 * time.Millisecond) // sleeps: polls
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-d.release:
 	}
-	return d.Maintenance.Defragment(ctx, endpoint)
+	if d.err != nil {
+		return nil, d.err
+	}
+	return d.countedStatus.Defragment(ctx, endpoint)
 }
 
-// startSlowDefrag starts maintainers of a member, and returns once one of them defragments it, with the key of the elected one.
-func startSlowDefrag(t *testing.T, renewals int64, replicas ...string) (client *clientv3.Client, slow *slowDefrag, elected *clientv3.GetResponse) {
+// startHeldDefrag starts maintainers of a member, and returns once one of them defragments it, with the key of the elected one.
+func startHeldDefrag(t *testing.T, held *heldDefrag, replicas ...string) (client *clientv3.Client, elected *mvccpb.KeyValue) {
 	t.Helper()
 	client = startEtcd(t, nil)
-	lease := &shortLease{Lease: client.Lease}
-	slow = &slowDefrag{Maintenance: client.Maintenance, lease: lease, renewals: renewals}
-	client.Lease, client.Maintenance = lease, slow
+	held.countedStatus.Maintenance = client.Maintenance
+	client.Lease, client.Maintenance = shortLease{client.Lease}, held
 	value := strings.Repeat("x", 256<<10)
 	for range 20 {
 		_, err := client.Put(t.Context(), "history", value)
@@ -343,27 +335,47 @@ func startSlowDefrag(t *testing.T, renewals int64, replicas ...string) (client *
 	for _, replica := range replicas {
 		maintainWith(t, etcdlog.MaintainerConfig{Client: client, Replica: replica, DefragBytes: 1 << 20})
 	}
-	awaitWriting(t, client, func() bool { return slow.begun.Load() > 0 })
-	elected, err := client.Get(t.Context(), etcdlog.DefaultPrefix+"/maintainer")
-	require.NoError(t, err)
-	return client, slow, elected
+	awaitWriting(t, client, func() bool { return held.begun.Load() > 0 })
+	return client, keyOf(t, client, "/maintainer")
 }
 
-// TestMaintainer_StaysElectedDuringADefragmentation: if a defragmentation takes longer than the lease's time to live, no other maintainer
-// defragments a member meanwhile.
-func TestMaintainer_StaysElectedDuringADefragmentation(t *testing.T) {
-	client, slow, elected := startSlowDefrag(t, 6, "a", "b")
-	require.Eventually(t, func() bool { return slow.ended.Load() > 0 }, time.Minute, 10*time.Millisecond)
-	require.False(t, slow.beside.Load(), "two members may be defragmented at once")
-	now, err := client.Get(t.Context(), etcdlog.DefaultPrefix+"/maintainer")
+// keyOf returns a key of maintainers, or nil if it is absent.
+func keyOf(t *testing.T, client *clientv3.Client, name string) *mvccpb.KeyValue {
+	t.Helper()
+	got, err := client.Get(t.Context(), etcdlog.DefaultPrefix+name)
 	require.NoError(t, err)
-	require.Equal(t, elected.Kvs, now.Kvs)
+	if len(got.Kvs) == 0 {
+		return nil
+	}
+	return got.Kvs[0]
 }
 
-// TestMaintainer_EndsACheckWithoutItsLease: a check ends once its lease is gone, since another maintainer may be elected.
-func TestMaintainer_EndsACheckWithoutItsLease(t *testing.T) {
-	client, slow, elected := startSlowDefrag(t, 1<<62, "a")
-	_, err := client.Revoke(t.Context(), clientv3.LeaseID(elected.Kvs[0].Lease))
+// TestMaintainer_OneDefragmentationAtATime: if a defragmentation takes longer than the election's term, another maintainer is elected, and begins none.
+func TestMaintainer_OneDefragmentationAtATime(t *testing.T) {
+	held := &heldDefrag{release: make(chan struct{})}
+	client, elected := startHeldDefrag(t, held, "a", "b")
+	require.Eventually(t, func() bool {
+		now := keyOf(t, client, "/maintainer")
+		return now != nil && string(now.Value) != string(elected.Value)
+	}, time.Minute, 10*time.Millisecond)
+	checked := held.answers.Load() + 3
+	awaitWriting(t, client, func() bool { return held.answers.Load() >= checked })
+	require.EqualValues(t, 1, held.begun.Load(), "two members may be defragmented at once")
+	require.Equal(t, elected.Value, keyOf(t, client, "/defragmentation").Value)
+	close(held.release)
+	require.Eventually(t, func() bool { return keyOf(t, client, "/defragmentation") == nil }, time.Minute, 10*time.Millisecond)
+}
+
+// TestMaintainer_WaitsAfterAFailedDefragmentation: etcd goes on with a defragmentation whose request has failed, so the next one waits until the claim
+// of the first has ended.
+func TestMaintainer_WaitsAfterAFailedDefragmentation(t *testing.T) {
+	held := &heldDefrag{release: make(chan struct{}), err: errors.New("connection lost")}
+	close(held.release)
+	client, _ := startHeldDefrag(t, held, "a")
+	checked := held.answers.Load() + 5
+	awaitWriting(t, client, func() bool { return held.answers.Load() >= checked })
+	require.EqualValues(t, 1, held.begun.Load())
+	_, err := client.Revoke(t.Context(), clientv3.LeaseID(keyOf(t, client, "/defragmentation").Lease))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return slow.ended.Load() > 0 }, time.Minute, 10*time.Millisecond)
+	awaitWriting(t, client, func() bool { return held.begun.Load() > 1 })
 }

@@ -42,7 +42,14 @@ func (m *Maintainer) defragCrowded(ctx context.Context, members []member) error 
 	if err := m.allServe(ctx, mb, others); err != nil {
 		return fmt.Errorf("etcd member %s is not defragmented, though its file of %d bytes crowds it: %w", mb.endpoint, mb.size, err)
 	}
-	m.rewrites[mb.endpoint] = rewrite{time.Now(), min(max(2*before, rewritePause), maxRewritePause)}
+	return m.alone(ctx, func() error {
+		m.rewrites[mb.endpoint] = rewrite{time.Now(), min(max(2*before, rewritePause), maxRewritePause)}
+		return m.rewriteOne(ctx, mb, others)
+	})
+}
+
+// rewriteOne defragments a member that its file alone crowds, after another member became the leader.
+func (m *Maintainer) rewriteOne(ctx context.Context, mb member, others []member) error {
 	m.cfg.Logger.Info("etcd member is crowded by its file alone, defragmenting it: it serves nothing meanwhile", zap.String("endpoint", mb.endpoint),
 		zap.Int64("bytes", mb.size), zap.Int64("bytes_in_use", mb.inUse))
 	if next := slices.IndexFunc(others, func(o member) bool { return !o.learner }); mb.leader && next >= 0 {
