@@ -32,6 +32,8 @@ func TestTemplate_FindsFaults(t *testing.T) {
 		{"StopTimeout: !FindInMap [Drain, !Ref DrainSeconds, Stop]", "StopTimeout: 30", "TaskA: stopTimeout"},
 		{"SoftLimit: 1048576", "SoftLimit: 1024", "TaskA: nofile"},
 		{"health, 'http://127.0.0.1:8080/readyz'", "health, 'http://127.0.0.1:8081/readyz'", "TaskA: health check"},
+		{"health, 'http://127.0.0.1:8090/startedz'", "health, 'http://127.0.0.1:8090/livez'", "ControlPlaneTask: health check"},
+		{"health, 'http://127.0.0.1:8090/startedz'", "health, 'http://127.0.0.1:8090/readyz'", "ControlPlaneTask: health check"},
 		{"ReadonlyRootFilesystem: true", "ReadonlyRootFilesystem: false", "TaskA: root file system"},
 		{"FRESHET_DRAIN_TIMEOUT", "FRESHET_DRAIN_TIME", "freshet agent has no setting FRESHET_DRAIN_TIME"},
 		{"FRESHET_ETCD_TLS", "FRESHET_ETCD_SSL", "freshet controlplane has no setting FRESHET_ETCD_SSL"},

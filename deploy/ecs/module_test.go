@@ -24,6 +24,7 @@ func TestParity_FindsFaults(t *testing.T) {
 		{"[for name, arn in local.etcd_secrets : {", "[for name, arn in {} : {", "ControlPlaneTask: ContainerDefinitions/0/Secrets/3/ValueFrom"},
 		{"[for name, arn in local.etcd_secrets : arn])", "[])", "ExecutionRole: Policies/0/PolicyDocument/Statement/1/Resource/5"},
 		{"var.drain_seconds + 10)\n", "30)\n", "TaskA: ContainerDefinitions/0/StopTimeout"},
+		{"8090/startedz", "8090/readyz", "ControlPlaneTask: ContainerDefinitions/0/HealthCheck/Command/3"},
 		{"retries     = 6", "retries     = 3", "TaskA: ContainerDefinitions/0/HealthCheck/Retries"},
 		{"rollback = true", "rollback = false", "ServiceA: DeploymentConfiguration/DeploymentCircuitBreaker/Rollback"},
 		{"minimum_healthy_percent = 100", "minimum_healthy_percent = 50", "ServiceA: DeploymentConfiguration/MinimumHealthyPercent"},

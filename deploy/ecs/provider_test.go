@@ -256,6 +256,7 @@ func TestProvider_FindsFaults(t *testing.T) {
 		{"TargetGroupArn: !Ref TargetsB}]}", "TargetGroupArn: !Ref TargetsA}]}", "ListenerB: other targets"},
 		{"{ContainerName: controlplane, ContainerPort: 8443, TargetGroupArn: !Ref Targets}", "{ContainerName: controlplane, ContainerPort: 8443, TargetGroupArn: !Ref TargetsA}", "ServiceA: target groups"},
 		{"HealthCheckPath: /livez", "HealthCheckPath: /readyz", "Targets: health check"},
+		{"8090/startedz", "8090/readyz", "TaskB: HealthCheck is not that of cloudformation.yaml"},
 		{"preserve_client_ip.enabled, Value: 'true'", "preserve_client_ip.enabled, Value: 'false'", "Targets: pauses of logins"},
 		{"Subnets: [!Ref PublicSubnetB]", "Subnets: [!Ref PublicSubnetA]", "BalancerB: subnet"},
 		{"!GetAtt BalancerC.DNSName", "!GetAtt BalancerB.DNSName", "RecordC: name"},

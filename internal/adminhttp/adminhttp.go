@@ -2,6 +2,7 @@
 //
 //	/livez          200 while the process runs; it asks nothing of any other part
 //	/readyz         200 when it serves, else 503 and why not; then a line for each warning; 503 "stopping" from SIGTERM on
+//	/startedz       as /readyz until the process was ready once, then as /livez
 //	/metrics        Prometheus metrics
 //	/debug/pprof/   Go profiles; 401 without a key that Config.Profiles accepts
 package adminhttp
@@ -39,7 +40,7 @@ const maxConnections = 256
 // Config of a Server.
 type Config struct {
 	Address  string              // host:port to listen on
-	Ready    func() error        // nil when the process serves; called for every /readyz
+	Ready    func() error        // nil when the process serves; called for every /readyz, and for /startedz until it is nil
 	Warnings func() []string     // faults with which the process serves; called for every /readyz; nil: there are none
 	Gatherer prometheus.Gatherer // what /metrics shows
 	// Profiles reports whether a bearer's key opens /debug/pprof/; nil: no key is needed.
@@ -77,11 +78,12 @@ func (c *Config) guard(profile http.HandlerFunc) http.HandlerFunc {
 
 // Server answers on the address. Listen opens it, Run serves.
 type Server struct {
-	cfg    Config
-	http   http.Server
-	limit  *connlimit.Limit
-	socket net.Listener
-	ending atomic.Bool
+	cfg     Config
+	http    http.Server
+	limit   *connlimit.Limit
+	socket  net.Listener
+	ending  atomic.Bool
+	started atomic.Bool // Config.Ready returned nil once
 }
 
 // New builds a Server. It does not listen yet.
@@ -89,17 +91,8 @@ func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, limit: connlimit.New(connlimit.Config{Server: "http", Max: maxConnections, FirstRequest: headerTimeout, Log: cfg.Log})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if s.ending.Load() {
-			http.Error(w, "stopping", http.StatusServiceUnavailable)
-			return
-		}
-		if err := cfg.Ready(); err != nil {
-			http.Error(w, strings.Join(append([]string{err.Error()}, cfg.warnings()...), "\n"), http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, strings.Join(append([]string{"ok"}, cfg.warnings()...), "\n"))
-	})
+	mux.HandleFunc("/readyz", s.ready)
+	mux.HandleFunc("/startedz", s.startedOrReady)
 	mux.Handle("/metrics", promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{ErrorLog: zap.NewStdLog(cfg.Log)}))
 	for path, profile := range map[string]http.HandlerFunc{
 		"": pprof.Index, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
@@ -116,6 +109,30 @@ func New(cfg Config) *Server {
 	}
 	connlimit.Guard(&s.http, func(*http.Request) bool { return true })
 	return s
+}
+
+// ready answers /readyz.
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	if s.ending.Load() {
+		http.Error(w, "stopping", http.StatusServiceUnavailable)
+		return
+	}
+	if err := s.cfg.Ready(); err != nil {
+		http.Error(w, strings.Join(append([]string{err.Error()}, s.cfg.warnings()...), "\n"), http.StatusServiceUnavailable)
+		return
+	}
+	s.started.Store(true)
+	fmt.Fprintln(w, strings.Join(append([]string{"ok"}, s.cfg.warnings()...), "\n"))
+}
+
+// startedOrReady answers /startedz, for platforms with one check for roll-outs and restarts. A roll-out waits until the new process is ready,
+// and a later fault of another part ends no process.
+func (s *Server) startedOrReady(w http.ResponseWriter, r *http.Request) {
+	if s.started.Load() {
+		fmt.Fprintln(w, "ok")
+		return
+	}
+	s.ready(w, r)
 }
 
 // Service is the Server as a part of a process. It comes before all other parts, so that it answers until they have stopped.

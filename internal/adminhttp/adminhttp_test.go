@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 
@@ -70,4 +71,47 @@ func TestServer_ListenTellsWhichAddress(t *testing.T) {
 	s := adminhttp.New(adminhttp.Config{Address: "127.0.0.1:99999", Gatherer: prometheus.NewRegistry(), Log: zap.NewNop()})
 	require.ErrorContains(t, s.Listen(t.Context()), "127.0.0.1:99999")
 	s.Close()
+}
+
+// /startedz waits for readiness. After that, neither a fault nor SIGTERM changes its answer.
+func TestServer_StartedOnceReady(t *testing.T) {
+	var fault error
+	s := adminhttp.New(adminhttp.Config{
+		Address: "127.0.0.1:0", Gatherer: prometheus.NewRegistry(), Log: zap.NewNop(),
+		Ready: func() error { return fault },
+	})
+	get := func(path string) (int, string) {
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code, w.Body.String()
+	}
+	fault = errors.New("etcd does not answer")
+	code, body := get("/startedz")
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	require.Equal(t, "etcd does not answer\n", body)
+	fault = nil
+	code, _ = get("/startedz")
+	require.Equal(t, http.StatusOK, code)
+	fault = errors.New("etcd does not answer")
+	code, _ = get("/readyz")
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	code, body = get("/startedz")
+	require.Equal(t, http.StatusOK, code)
+	require.Equal(t, "ok\n", body)
+	s.Service().Stopping()
+	code, _ = get("/startedz")
+	require.Equal(t, http.StatusOK, code)
+}
+
+// A process that stops before it was ready did not start.
+func TestServer_NotStartedWhenStopping(t *testing.T) {
+	s := adminhttp.New(adminhttp.Config{
+		Address: "127.0.0.1:0", Gatherer: prometheus.NewRegistry(), Log: zap.NewNop(),
+		Ready: func() error { return nil },
+	})
+	s.Service().Stopping()
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/startedz", nil))
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Equal(t, "stopping\n", w.Body.String())
 }

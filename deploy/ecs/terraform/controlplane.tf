@@ -79,9 +79,9 @@ resource "aws_ecs_task_definition" "control_plane" {
       [for kind, arn in local.keys : { name = local.key_variables[kind], valueFrom = arn }],
       [for name, arn in local.etcd_secrets : { name = name, valueFrom = arn }],
     )
-    # Without owner, etcd or bucket /readyz is 503: a roll-out that breaks the control plane is rolled back.
+    # /startedz passes once /readyz has passed: a roll-out waits for it, and a later outage of etcd or the bucket ends no task.
     healthCheck = {
-      command     = ["CMD", "/freshet", "health", "http://127.0.0.1:8090/readyz"]
+      command     = ["CMD", "/freshet", "health", "http://127.0.0.1:8090/startedz"]
       interval    = 5
       timeout     = 4
       retries     = 10
