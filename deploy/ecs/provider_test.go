@@ -21,6 +21,7 @@ var (
 		"SubnetC": "subnet-0000000c", "PublicSubnetC": "subnet-000000cc", "HostedZoneId": "Z0123456789", "TenantCidr": "10.1.0.0/16", "OperatorCidr": "10.9.0.0/24",
 		"CaSecretArn": secretArn("ca"), "ApiCertSecretArn": secretArn("api.crt"), "ApiKeySecretArn": secretArn("api.key"), "OperatorKeySecretArn": secretArn("operator"),
 		"EcrRepositoryArn": "arn:aws:ecr:eu-1:123456789012:repository/freshet", "EtcdClientGroup": "sg-0000000e", "SignUp": "open",
+		"SmtpUrlSecretArn": secretArn("smtp"), "SmtpPort": "587", "MailFrom": "Freshet <freshet@example.com>",
 	}
 )
 
@@ -138,9 +139,15 @@ func checkReplicaTask(t *testing.T, f *faults, s *stack, name string, p any) {
 	for variable, secret := range map[string]string{"TLS_CERT": "cp.crt", "TLS_KEY": "cp.key", "PUBLIC_TLS_CERT": api + ".crt", "PUBLIC_TLS_KEY": api + ".key"} {
 		f.check(values["FRESHET_"+variable] == secretArn(secret), "%s: FRESHET_%s is %v", name, variable, values["FRESHET_"+variable])
 	}
+	want := []any{nil, nil, nil}
+	if s.parameters["MailFrom"] != "" {
+		want = []any{s.parameters["SmtpUrlSecretArn"], s.parameters["MailFrom"], "https://api.example.com"}
+	}
+	got := []any{values["FRESHET_SMTP_URL"], values["FRESHET_MAIL_FROM"], values["FRESHET_PUBLIC_URL"]}
+	f.check(reflect.DeepEqual(got, want), "%s: mails: %v", name, got)
 	f.check((values["FRESHET_TLS_REPLICA_CA"] != nil) == (s.parameters["CaSecretArn"] != ""), "%s: authority", name)
 	for _, e := range list(get(c, "Environment")) {
-		f.check(!regexp.MustCompile(`KEY$`).MatchString(get(e, "Name").(string)), "%s: %v in plain text", name, get(e, "Name"))
+		f.check(!regexp.MustCompile(`(KEY|SMTP_URL)$`).MatchString(get(e, "Name").(string)), "%s: %v in plain text", name, get(e, "Name"))
 	}
 	other := get(with(t, parse(t, source(t))).resources()["ControlPlaneTask"], "Properties", "ContainerDefinitions", 0)
 	for _, property := range []string{"Command", "HealthCheck", "StopTimeout", "Ulimits", "ReadonlyRootFilesystem", "LinuxParameters"} {
@@ -165,6 +172,9 @@ func checkProviderGroups(t *testing.T, f *faults, s *stack, resources map[string
 	}
 	if operators := s.parameters["OperatorCidr"]; operators != "" {
 		want = append(want, rule("ControlPlaneRules", "from", http, operators))
+	}
+	if s.parameters["MailFrom"] != "" {
+		want = append(want, rule("ControlPlanes", "to", s.parameters["SmtpPort"], "0.0.0.0/0"))
 	}
 	got := groupRulesOf(f, resources)
 	for _, r := range got {
@@ -229,7 +239,7 @@ func TestProvider_KeepsItsRules(t *testing.T) {
 	require.Equal(t, "cp-a.example.com:443,cp-b.example.com:443,cp-c.example.com:443", all.eval(get(root, "Outputs", "ControlPlanes", "Value")))
 	require.Equal(t, "api.example.com=<Balancer.DNSName> cp-a.example.com=<BalancerA.DNSName> cp-b.example.com=<BalancerB.DNSName>",
 		with(t, root, provider).eval(get(root, "Outputs", "Records", "Value")))
-	for role, want := range map[string]int{"ExecutionRole": 9, "ControlPlaneRole": 0} {
+	for role, want := range map[string]int{"ExecutionRole": 10, "ControlPlaneRole": 0} {
 		readable := 0
 		for _, e := range list(get(all.resources()[role], "Properties", "Policies", 0, "PolicyDocument", "Statement")) {
 			if get(e, "Action") == "secretsmanager:GetSecretValue" {
@@ -265,6 +275,10 @@ func TestProvider_FindsFaults(t *testing.T) {
 		{"FRESHET_STATE_BUCKET", "FRESHET_BUCKET", "TaskA: --bucket is of tenants"},
 		{"!If [HasApiCert, !Ref ApiKeySecretArn, !Ref KeySecretArn]}", "!Ref KeySecretArn}", "TaskA: FRESHET_PUBLIC_TLS_KEY is"},
 		{"{Name: FRESHET_LOG_FORMAT, Value: json}", "{Name: FRESHET_AGENT_KEY, Value: k}", "TaskB: FRESHET_AGENT_KEY in plain text"},
+		{"{Name: FRESHET_LOG_FORMAT, Value: json}", "{Name: FRESHET_SMTP_URL, Value: u}", "TaskB: FRESHET_SMTP_URL in plain text"},
+		{"ValueFrom: !Ref SmtpUrlSecretArn", "ValueFrom: !Ref KeySecretArn", "TaskA: mails"},
+		{"'https://api.${Domain}'}, !Ref", "'https://cp-a.${Domain}'}, !Ref", "TaskA: mails"},
+		{"FromPort: !Ref SmtpPort, ToPort: !Ref SmtpPort", "FromPort: 465, ToPort: 465", "closed: ControlPlanes to tcp 587-587 0.0.0.0/0"},
 		{"FRESHET_TLS_REPLICA_CA", "FRESHET_TLS_REPLICAS", "TaskA: freshet controlplane has no setting FRESHET_TLS_REPLICAS"},
 		{"StopTimeout: 30", "StopTimeout: 5", "TaskA: StopTimeout is not that"},
 		{"FromPort: 8090, ToPort: 8090, CidrIp: !Ref OperatorCidr", "FromPort: 8090, ToPort: 8090, CidrIp: 0.0.0.0/0", "open: ControlPlaneRules from tcp 8090-8090 0.0.0.0/0"},
@@ -289,6 +303,7 @@ func TestProvider_Refuses(t *testing.T) {
 		"one public subnet twice":  {map[string]string{"PublicSubnetC": provider["PublicSubnetB"]}, "B and C must be two zones with two subnets each"},
 		"c without public subnet":  {map[string]string{"PublicSubnetC": ""}, "SubnetC and PublicSubnetC belong together"},
 		"a certificate alone":      {map[string]string{"ApiKeySecretArn": ""}, "ApiCertSecretArn and ApiKeySecretArn belong together"},
+		"a mail server alone":      {map[string]string{"MailFrom": ""}, "SmtpUrlSecretArn and MailFrom belong together"},
 		"no certificate":           {map[string]string{"CertSecretArn": ""}, "CertSecretArn does not match"},
 		"no domain":                {map[string]string{"Domain": ""}, "Domain does not match"},
 		"no state bucket":          {map[string]string{"StateBucket": ""}, "StateBucket does not match"},
