@@ -162,6 +162,8 @@ const (
 	stopGRPC = time.Second
 	// readMembers is the interval of reading the other replicas' addresses.
 	readMembers = 2 * time.Second
+	// introduction is the time after registration in which the other replicas have read this one's address: their interval, and time for the answer.
+	introduction = readMembers + time.Second
 )
 
 // ApplyDefaults sets fields that are zero to their defaults.

@@ -59,6 +59,8 @@ type ControlPlane struct {
 	bucket    *storeClock // Config.Bucket
 	statuses  *statuses
 	keyFiles  []*keys.File
+	// introduced is closed once the other replicas know this one's address. Without the HTTP API it is closed at the start.
+	introduced chan struct{}
 }
 
 // New builds a replica. It starts nothing.
@@ -67,7 +69,7 @@ func New(cfg Config) (*ControlPlane, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
 	}
-	return &ControlPlane{cfg: cfg, bucket: newStoreClock(cfg.Bucket), warm: make(chan struct{}, maxWarm), takeovers: semaphore.NewWeighted(maxTakeovers), snapshots: semaphore.NewWeighted(maxSnapshots), store: probe.NewWatch(probe.CreateOnly, open.Address(cfg.BucketLocation), cfg.Log)}, nil
+	return &ControlPlane{cfg: cfg, bucket: newStoreClock(cfg.Bucket), introduced: make(chan struct{}), warm: make(chan struct{}, maxWarm), takeovers: semaphore.NewWeighted(maxTakeovers), snapshots: semaphore.NewWeighted(maxSnapshots), store: probe.NewWatch(probe.CreateOnly, open.Address(cfg.BucketLocation), cfg.Log)}, nil
 }
 
 // Listen opens the addresses and builds the servers, so that a fault shows before anything runs.
@@ -266,13 +268,33 @@ func (c *ControlPlane) Gatherer() prometheus.Gatherer { return c.clusters }
 
 // Ready returns nil if this replica knows an owner of every virtual cluster of the settings, and the object store does not refuse the replica,
 // which then could take no snapshot. A replica without virtual clusters in the settings is ready while etcd answers. A replica that starts is not
-// ready before it knows an owner of every virtual cluster of etcd that does not fail. Errors name the cause.
+// ready before it knows an owner of every virtual cluster of etcd that does not fail, nor, with the HTTP API, before the other replicas know it. Errors
+// name the cause.
 func (c *ControlPlane) Ready() error {
 	unready := c.clusters.unready()
 	if len(c.cfg.VirtualClusters) == 0 {
 		unready = append(unready, c.members.health.fault())
 	}
-	return errors.Join(append(unready, c.store.Refused())...)
+	if err := errors.Join(append(unready, c.store.Refused())...); err != nil {
+		return err
+	}
+	select {
+	case <-c.introduced:
+		return nil
+	default:
+		return errUnintroduced
+	}
+}
+
+var errUnintroduced = fmt.Errorf("the other replicas read the address of this one within %v", introduction)
+
+// introduce ends the wait of Ready for the other replicas. They answer sign-ups with the addresses of all replicas, and read these every readMembers.
+func (c *ControlPlane) introduce() {
+	if c.public == nil || len(c.members.others()) == 0 {
+		close(c.introduced)
+		return
+	}
+	time.AfterFunc(introduction, func() { close(c.introduced) })
 }
 
 // readyCluster returns nil if a virtual cluster is ready on this replica.
@@ -409,6 +431,7 @@ func (c *ControlPlane) runClusters(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
+	c.introduce()
 	watch := func(ctx context.Context, apply func([]directory.Change)) { c.directory().Watch(ctx, c.cfg.Log, apply) }
 	return c.clusters.reconcile(ctx, watch, func(run context.Context, built *cluster) error {
 		run, cancel := leaving(run, func() bool { return ctx.Err() != nil && c.clusters.count() > maxTakeovers && !built.loaded() })

@@ -8,6 +8,9 @@ func (c *ControlPlane) Owned(virtualCluster string) bool {
 	return built != nil && built.owner() != nil
 }
 
+// Replicas returns the addresses for agents of the replicas that this one knows.
+func (c *ControlPlane) Replicas() []string { return c.members.Replicas() }
+
 // Idle reports whether this replica owns a virtual cluster of etcd that had no agent lately.
 func (c *ControlPlane) Idle(clusterID string) bool { return c.contacts.idle(clusterID) }
 

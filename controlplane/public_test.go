@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -154,8 +155,14 @@ func TestControlPlane_SignUpNamesAllReplicas(t *testing.T) {
 		})
 	}
 	first := start("r1")
-	await(t, func() bool { return first.Ready() == nil })
+	await(t, func() bool {
+		err := first.Ready()
+		require.NotContains(t, fmt.Sprint(err), "the other replicas read the address", "a lone replica waits for none")
+		return err == nil
+	})
 	second := start("r2")
+	await(t, func() bool { return second.Ready() == nil })
+	require.Equal(t, []string{"r1.example.com:443", "r2.example.com:443"}, first.Replicas(), "a replica is ready once the other one knows it")
 	var plane operator.Plane
 	await(t, func() bool {
 		require.NoError(t, json.Unmarshal([]byte(second.get(t, "/v1/status")), &plane))
