@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/freshet-io/freshet/controlplane/api"
 )
@@ -64,6 +66,14 @@ type RefusedError struct {
 func (e *RefusedError) Error() string { return fmt.Sprintf("refused by %s: %v", e.Address, e.Err) }
 
 func (e *RefusedError) Unwrap() error { return e.Err }
+
+// explainCertificate adds the remedy to the error of a handshake with a certificate of an unknown authority. gRPC keeps only the text of such an error.
+func explainCertificate(err error) error {
+	if err == nil || !strings.Contains(err.Error(), (x509.UnknownAuthorityError{}).Error()) {
+		return err
+	}
+	return fmt.Errorf("%w; if it is a private authority, give its certificate with --control-plane-tls-ca FILE", err)
+}
 
 // unavailable wraps the end of a caller's context.
 func unavailable(ctx context.Context) error {

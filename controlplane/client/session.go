@@ -147,6 +147,7 @@ func (s *Session) Run(ctx context.Context) error {
 		if ends(err) {
 			return err
 		}
+		err = explainCertificate(err)
 		opened = opened || welcomed
 		if !opened {
 			if refused := refusals.after(ctx, s, err); refused != nil {
