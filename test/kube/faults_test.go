@@ -212,11 +212,15 @@ func (s *scene) etcdctl(args ...string) (string, error) {
 	return run("", append([]string{"kubectl", "--namespace", namespace, "exec", "freshet-etcd-0", "--", "etcdctl"}, args...)...)
 }
 
-// etcdMembers returns the members of etcd by name; one that has not started has none.
+// etcdMembers returns the members of etcd by name; one that has not started has none. A member that has just started may not answer at once.
 func (s *scene) etcdMembers() map[string]uint64 {
 	s.t.Helper()
-	out, err := s.etcdctl("member", "list", "--write-out=json")
-	require.NoError(s.t, err)
+	var out string
+	harness.Await(s.t, "etcd lists its members", func() (ok bool) {
+		var err error
+		out, err = s.etcdctl("member", "list", "--write-out=json")
+		return err == nil
+	})
 	var listed struct {
 		Members []struct {
 			ID   uint64
