@@ -26,8 +26,6 @@ const (
 	idPause       = 20 * time.Millisecond  // between two looks for the state's cluster id
 	// markerRepeat is the time between two attempts of the owner once the gate is open. Agents wait longer for a missing marker.
 	markerRepeat = 10 * time.Second
-	// markerRest is the pause while the log of the metadata stays as it is, if the bucket is that of the state alone.
-	markerRest = time.Minute
 	// markerSample is the number of live bundles that bundlesHere looks up before a bucket without any of them is a wrong one.
 	markerSample = 3
 )
@@ -143,7 +141,7 @@ func (c *bucketCheck) keep(ctx context.Context) *periodic.Loop {
 			return markerRepeat
 		}
 		if !c.records && index == compared {
-			return markerRest
+			return markerRepeat
 		}
 		if _, err = c.attempt(ctx); err == nil {
 			compared = index
