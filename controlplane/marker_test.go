@@ -399,7 +399,7 @@ func TestBucketCheck_IdleStateBucket(t *testing.T) {
 		remove(t, bucket, marker.Key("main"))
 		_, _, err := o.Propose(t.Context(), &metadata.OpenSession{Instance: "j"})
 		require.NoError(t, err)
-		time.Sleep(markerRest + time.Second)
+		time.Sleep(markerRepeat + time.Second)
 		_, err = marker.Read(t.Context(), bucket, "main")
 		require.NoError(t, err, "written again after an entry")
 	})
