@@ -64,8 +64,8 @@ func connect(ctx context.Context, controlPlane []string, ids map[string]string) 
 				return err
 			}
 			is.runs.Go(func() { _ = one.session.Run(ctx) }) // a stream that ends shows in awaitOwned
-			for err = one.join(joining); errors.Is(err, errJoin) && joining.Err() == nil; err = one.join(joining) { // the owner changed
-				_ = wait.For(joining, poll)
+			for err = one.join(joining); errors.Is(err, errJoin) && joining.Err() == nil; err = one.join(joining) {
+				_ = wait.For(joining, poll) // for the next owner
 			}
 			if err != nil {
 				return fmt.Errorf("virtual cluster %s: %w", name, err)
