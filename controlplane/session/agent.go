@@ -91,12 +91,8 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	t.log.Info("agent connected", zap.Uint32("session", uint32(session)), zap.String("zone", cut(hello.Zone)),
 		zap.String("address", firstAddress(hello)), zap.String("version", cut(hello.Version)), zap.Bool("new", hello.Session == 0),
 		zap.Stringer("key", keys.FromContext(stream.Context()).Hash))
-	// The receiver and the senders end with the stream, which ends when this function returns at the latest.
-	if !t.spawn(func() {
-		a.begin(stream, catalogue)
-		a.receive(ctx, stream, rest)
-		a.out.close() // no sender may start after this goroutine, since t.work is waited for at the tenure's end
-	}) {
+	// The sender and the receiver end with the stream, which ends when this function returns at the latest.
+	if !t.spawn(func() { a.send(ctx, stream, catalogue) }) || !t.spawn(func() { a.receive(ctx, stream, rest) }) {
 		return status.Error(codes.Unavailable, errTenureOver.Error())
 	}
 	<-ctx.Done()
@@ -303,26 +299,32 @@ func (t *tenure) welcome(a *agent, protocol uint32) (welcome *api.OwnerItem, cat
 	return &api.OwnerItem{Item: &api.OwnerItem_Welcome{Welcome: message}}, fullCatalogue(frozen, batchBytes), nil
 }
 
-// begin starts the first sender of a stream, which writes the full catalogue before the outbox.
-func (a *agent) begin(stream rpcStream, catalogue iter.Seq[*api.Catalogue]) {
-	send := func() {
+// send writes the full catalogue, and then the items of the outbox until the stream ends.
+func (a *agent) send(ctx context.Context, stream rpcStream, catalogue iter.Seq[*api.Catalogue]) {
+	for part := range catalogue {
+		if err := a.sendItems(stream, []*api.OwnerItem{catalogueItem(part)}); err != nil {
+			a.cancel(fmt.Errorf("send to the agent: %w", err))
+			return
+		}
+	}
+	for {
 		if err := a.flush(stream); err != nil {
 			a.cancel(fmt.Errorf("send to the agent: %w", err))
+			return
+		}
+		if a.out.ended() {
+			a.cancel(errFinished)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.out.signal:
 		}
 	}
-	first := func() {
-		for part := range catalogue {
-			if err := a.sendItems(stream, []*api.OwnerItem{catalogueItem(part)}); err != nil {
-				a.cancel(fmt.Errorf("send to the agent: %w", err))
-				return
-			}
-		}
-		send()
-	}
-	a.out.begin(a.t.work.Go, first, send, func() { a.cancel(errFinished) })
 }
 
-// flush sends the items of the outbox until it is empty. After an error, the outbox starts no other sender, and the stream ends.
+// flush sends the items of the outbox until it is empty.
 func (a *agent) flush(stream rpcStream) error {
 	for {
 		items, sent := a.out.take()

@@ -17,9 +17,6 @@ var errSlow = errors.New("the agent takes messages too slowly")
 
 // outbox holds the items for one agent, in order. Their bytes are bounded. At the bound the outbox drops its items, takes no more, and fails
 // the stream; the agent comes back and subscribes anew. Answers to forwarded requests do not count: Answers bounds them.
-//
-// A sender is a goroutine that calls take until the outbox is empty. It runs only while there are items to send: an idle agent has none. At most
-// one sender runs at a time.
 type outbox struct {
 	limit int
 	mu    struct {
@@ -27,14 +24,11 @@ type outbox struct {
 		places   []*place
 		bytes    int
 		closed   bool
-		sending  bool // a sender runs, or may not start: before begin, and after its failure
-		held     bool // no sender starts until release
+		held     bool // take returns nothing until release
 		finished bool // finish was called
 	}
-	over func(error)  // called when the bound is passed
-	send func()       // the sender
-	end  func()       // called once finish was called and all items are sent
-	run  func(func()) // starts a sender on its goroutine
+	signal chan struct{} // capacity 1: take may return something, or ended is true
+	over   func(error)   // called when the bound is passed
 }
 
 // place is one position in an outbox.
@@ -53,35 +47,23 @@ func (p *place) counted() int {
 	return p.bytes
 }
 
-// newOutbox returns an outbox that keeps its items until begin.
 func newOutbox(limit int, over func(error)) *outbox {
-	o := &outbox{limit: limit, over: over}
-	o.mu.sending = true // none starts until the first sender of begin has ended
-	return o
+	return &outbox{limit: limit, signal: make(chan struct{}, 1), over: over}
 }
 
-// begin starts the first sender with run(first), and each later one with run(send), for which run must not block. It calls end once finish was
-// called and all items are sent.
-func (o *outbox) begin(run func(func()), first, send, end func()) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.run, o.send, o.end = run, send, end
-	if !o.mu.closed {
-		run(first)
-	}
-}
-
-// wake starts a sender if none runs and there are items to send, or end to call. Called with mu held.
+// wake signals the sender if there are items to send, or all are sent after finish. Called with mu held.
 func (o *outbox) wake() {
 	ready := len(o.mu.places) > 0 && !o.mu.places[0].open
-	if o.mu.sending || o.mu.closed || o.mu.held || !ready && !o.mu.finished {
+	if o.mu.closed || o.mu.held || !ready && !o.mu.finished {
 		return
 	}
-	o.mu.sending = true
-	o.run(o.send)
+	select {
+	case o.signal <- struct{}{}:
+	default:
+	}
 }
 
-// hold keeps senders from starting until release, so that the items pushed in between leave in one message.
+// hold keeps items from the sender until release, so that the items pushed in between leave in one message.
 func (o *outbox) hold() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -96,7 +78,7 @@ func (o *outbox) release() {
 	o.wake()
 }
 
-// finish makes the outbox call end once all items are sent.
+// finish makes ended true once all items are sent.
 func (o *outbox) finish() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -152,7 +134,7 @@ func (o *outbox) fill(p *place, items ...*api.OwnerItem) {
 	}
 }
 
-// close drops the items, and all later ones. No sender starts afterwards.
+// close drops the items, and all later ones.
 func (o *outbox) close() {
 	o.mu.Lock()
 	dropped := o.mu.places
@@ -165,11 +147,13 @@ func (o *outbox) close() {
 	}
 }
 
-// take removes the next items that can be sent, about batchBytes of them. The sender calls sent once it has sent them. If take returns no items, the
-// sender must end: the outbox starts another sender with the next items.
+// take removes the next items that can be sent, about batchBytes of them. The sender calls sent once it has sent them.
 func (o *outbox) take() (items []*api.OwnerItem, sent func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.mu.held {
+		return nil, nil
+	}
 	var answers []*Answer
 	size := 0
 	for len(o.mu.places) > 0 && size < batchBytes {
@@ -186,16 +170,17 @@ func (o *outbox) take() (items []*api.OwnerItem, sent func()) {
 		o.mu.places[0] = nil
 		o.mu.places = o.mu.places[1:]
 	}
-	if len(items) == 0 {
-		o.mu.sending = false
-		if o.mu.finished && !o.mu.closed {
-			o.end()
-		}
-		return nil, nil
-	}
 	return items, func() {
 		for _, a := range answers {
 			a.set(0)
 		}
 	}
+}
+
+// ended reports whether finish was called and nothing can be sent any more.
+func (o *outbox) ended() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	ready := len(o.mu.places) > 0 && !o.mu.places[0].open
+	return o.mu.finished && !ready
 }
