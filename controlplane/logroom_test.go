@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -25,7 +26,8 @@ func alone() int { return 1 }
 // startOwner runs an owner with a log in memory until the test ends.
 func startOwner(t *testing.T, cfg owner.Config) (*owner.Owner, metalog.Tenure) {
 	t.Helper()
-	log, _, err := memlog.New().Open("a", metalog.Config{})
+	patient := metalog.Timing{Lease: time.Hour, SelfFence: time.Hour / 2} // a busy machine fences no owner
+	log, _, err := memlog.New().Open("a", metalog.Config{Timing: patient})
 	require.NoError(t, err)
 	tenure, err := log.Acquire(t.Context(), metalog.Candidate{Replica: "a"})
 	require.NoError(t, err)
