@@ -138,10 +138,10 @@ func (o *Owner) memoryShare(bytes, topicsAndGroups int64) float64 {
 }
 
 // markersRoom returns the number of partitions that transactions can add before the markers of all open transactions take a share of the
-// extents, or of the memory left to commits.
-func (o *Owner) markersRoom(load *metadata.Load, share float64) int64 {
+// extents, or of the memory that a bound (maxBytes) leaves to commits.
+func (o *Owner) markersRoom(load *metadata.Load, share, bound float64) int64 {
 	room := share*float64(o.cfg.MaxExtents) - float64(load.Extents)
-	if bound := o.maxBytes(); bound > 0 {
+	if bound > 0 {
 		kept := min(float64(load.TopicsAndGroups), existing.topicsAndGroups*bound)
 		room = min(room, (share*(bound-kept)-(float64(load.MemoryBytes())-kept))/metadata.ExtentBytes)
 	}
@@ -274,25 +274,31 @@ func (o *Owner) countRefusal(err error) {
 	}
 }
 
-// reserve reserves the growth of a proposal, or returns the ErrOverloaded of the bound that has no room.
+// reserve reserves the growth of a proposal, or returns the ErrOverloaded of the bound that has no room. The load is read under the queue's lock: the
+// apply goroutine stores a new load before it releases the growth of the applied proposals, so the growth counts in one of them at least.
 func (o *Owner) reserve(p *Proposal, growth metadata.Growth, to upTo) error {
-	load := o.size.load.Load()
-	r := room{bytes: math.MaxInt64, topicsAndGroups: math.MaxInt64, markers: math.MaxInt64, empty: load.Empty}
-	if to.markers > 0 {
-		r.markers = o.markersRoom(load, to.markers)
-	}
-	bound := o.maxBytes()
+	forCommits := o.maxBytes()
+	bytes := forCommits
 	if to.whole {
-		bound = float64(o.cfg.MaxBytes)
+		bytes = float64(o.cfg.MaxBytes)
 	}
-	if bound > 0 {
-		r.bytes, r.topicsAndGroups = int64(to.all*bound)-load.MemoryBytes(), int64(to.topicsAndGroups*bound)-load.TopicsAndGroups
-	}
-	err := o.queue.reserve(growth, r)
+	err := o.queue.reserve(growth, func() room { return o.roomOf(o.size.load.Load(), to, forCommits, bytes) })
 	if err == nil {
 		p.growth = growth
 	}
 	return err
+}
+
+// roomOf returns the room for growth of a kind in a state with this load. The bounds are that of commits (maxBytes) and that of the kind.
+func (o *Owner) roomOf(load *metadata.Load, to upTo, forCommits, bytes float64) room {
+	r := room{bytes: math.MaxInt64, topicsAndGroups: math.MaxInt64, markers: math.MaxInt64, empty: load.Empty}
+	if to.markers > 0 {
+		r.markers = o.markersRoom(load, to.markers, forCommits)
+	}
+	if bytes > 0 {
+		r.bytes, r.topicsAndGroups = int64(to.all*bytes)-load.MemoryBytes(), int64(to.topicsAndGroups*bytes)-load.TopicsAndGroups
+	}
+	return r
 }
 
 // shareWith returns the largest share of a bound that is used once the admitted commands and one with this growth are applied to a state with this load.

@@ -404,6 +404,29 @@ func TestOwner_RoomOfMemoryIsForNewThings(t *testing.T) {
 	})
 }
 
+// TestOwner_ReservesOnTheNewestLoad: while a group is admitted, another one is admitted, applied and answered. Only one of them has room.
+func TestOwner_ReservesOnTheNewestLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		group := func(name string) *metadata.UpdateGroup {
+			return &metadata.UpdateGroup{Group: name, Kind: metadata.GroupClassic, Head: make([]byte, memoryBound*3/10)}
+		}
+		var f *boundedFixture
+		meanwhile := func() {}
+		f, end := startBounded(t, func(c *owner.Config) {
+			c.MemoryRoom = func() float64 {
+				do := meanwhile
+				meanwhile = func() {}
+				do()
+				return 1
+			}
+		})
+		defer func() { require.NoError(t, end()) }()
+		meanwhile = func() { f.must(group("first")) }
+		require.ErrorIs(t, f.propose(group("second")), owner.ErrOverloaded)
+		require.Less(t, f.topicsAndGroups(), int64(memoryBound/2))
+	})
+}
+
 // memory returns the estimated memory of the state.
 func (f *fixture) memory(t *testing.T) (bytes int64) {
 	t.Helper()

@@ -155,11 +155,12 @@ type room struct {
 }
 
 // reserve reserves growth, or returns errMemory, errTopicsAndGroups or errMarkers if all reserved growth would then exceed the room. Commits
-// are no topic or group metadata and need no room there. The growth is released when its proposal is answered.
-func (q *queue) reserve(growth metadata.Growth, r room) error {
+// are no topic or group metadata and need no room there. The growth is released when its proposal is answered. left is called with mu held, so no
+// growth moves from the reserved one to the state in between.
+func (q *queue) reserve(growth metadata.Growth, left func() room) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	sum := q.growth.Add(growth, 1)
+	r, sum := left(), q.growth.Add(growth, 1)
 	switch {
 	case r.bytes <= 0 || sum.Memory(r.empty) > r.bytes:
 		return errMemory
