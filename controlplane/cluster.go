@@ -165,7 +165,7 @@ func (c *cluster) open(clusterID string, warm bool) (*stored, error) {
 	}
 	bounds := c.cfg.boundsOf(c.spec)
 	snapshotBytes, softLog, hardLog := c.cfg.logLimitsOf(c.spec)
-	var memoryRoom func() float64 // nil for virtual clusters of the settings, which have fixed shares of the memory limit
+	var memoryRoom func() (factor, existing float64) // nil for virtual clusters of the settings, which have fixed shares of the memory limit
 	if c.spec.Stored {
 		memoryRoom = c.heap.roomOf(bounds.Bytes)
 	}

@@ -15,7 +15,7 @@ import (
 // Shares of the Go runtime's memory limit that live objects take, at which this replica acts. Spec.Memory bounds each virtual cluster, but the sum of
 // these bounds may exceed the limit. From refuseHeap on, new virtual clusters are refused. The rest is for growth of the existing ones, second states
 // of snapshots, and garbage. From shrinkHeap on, the memory bounds of states fall: to the factor leastRoom at leastHeap, and to leastState from
-// stopHeap on.
+// stopHeap on. Existing groups keep their bounds below stopHeap, since their consumers must be able to restart.
 const (
 	refuseHeap = 0.7
 	shrinkHeap = 0.8
@@ -56,10 +56,17 @@ func newHeapRoom(reg prometheus.Registerer) *heapRoom {
 	return h
 }
 
-// roomOf returns a function that returns the factor of a state's bound in bytes. The factor leaves leastState at least.
-func (h *heapRoom) roomOf(bound int64) func() float64 {
+// roomOf returns a function that returns the factors of a state's bound in bytes: see owner.Config.MemoryRoom. Both leave leastState at least. The
+// bounds of all existing groups together may exceed the memory, so their growth ends with that of everything else from stopHeap on.
+func (h *heapRoom) roomOf(bound int64) func() (factor, existing float64) {
 	least := min(1, float64(leastState)/float64(max(1, bound)))
-	return func() float64 { return max(h.room(), least) }
+	return func() (factor, existing float64) {
+		room := h.room()
+		if room == 0 {
+			return least, least
+		}
+		return max(room, least), 1
+	}
 }
 
 // room returns the factor of the bounds of all states, before roomOf raises it for small ones. All states have the same factor, so the fullest ones

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"fmt"
 	"math"
 	"runtime"
 	"runtime/debug"
@@ -69,22 +70,28 @@ func TestHeapRoom_Room(t *testing.T) {
 	for _, c := range []struct {
 		live              uint64
 		room              float64
-		ofLarge, minLarge int64
+		ofLarge, existing float64 // bytes
 	}{
 		{0, 1, large, large},
 		{800, 1, large, large},
-		{850, 0.5, large / 2, large / 2},
-		{900, 1.0 / 16, large / 16, large / 16},
-		{949, 1.0 / 16, large / 16, large / 16},
+		{850, 0.5, large / 2, large},
+		{900, 1.0 / 16, large / 16, large},
+		{949, 1.0 / 16, large / 16, large},
 		{950, 0, leastState, leastState},
 		{5000, 0, leastState, leastState},
 	} {
 		h.last.Store(nil)
 		h.read = func() (live, limit uint64) { return c.live, 1000 }
 		require.InDelta(t, c.room, h.room(), 1e-9, "%+v", c)
-		require.InDelta(t, c.ofLarge, h.roomOf(large)()*large, 1, "%+v", c)
-		require.InDelta(t, max(c.room*small, min(small, leastState)), h.roomOf(small)()*small, 1, "%+v", c)
-		require.InDelta(t, 1, h.roomOf(0)(), 1e-9, "no bound")
+		for bound, of := range map[int64]struct{ factor, existing float64 }{
+			large: {c.ofLarge, c.existing},
+			small: {small, small},
+			1:     {1, 1},
+		} {
+			factor, existing := h.roomOf(bound)()
+			require.InDelta(t, of.factor, factor*float64(bound), 1, "%+v", c)
+			require.InDelta(t, of.existing, existing*float64(bound), 1, "%+v", c)
+		}
 	}
 }
 
@@ -154,5 +161,49 @@ func TestHeapRoom_ManyStates(t *testing.T) {
 		bytes[1] = 0 // its owner left
 		time.Sleep(readHeap)
 		require.NoError(t, commitTo(0, 1))
+	})
+}
+
+// TestHeapRoom_ManyGroups: each of twenty states has one group. Together, the bounds of existing groups exceed the memory. The groups stop growing before
+// the memory is full.
+func TestHeapRoom_ManyGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bound, limit = 8 << 20, 60 << 20
+		h := newHeapRoom(prometheus.NewRegistry())
+		owners, bytes := make([]*owner.Owner, 20), make([]uint64, 20)
+		h.read = func() (live, _ uint64) {
+			for _, b := range bytes {
+				live += b
+			}
+			return live, limit
+		}
+		grow := func(i, member int) error {
+			_, _, err := owners[i].Propose(t.Context(), &metadata.UpdateGroup{
+				Group: "g", Kind: metadata.GroupClassic, Members: []metadata.GroupMember{{ID: fmt.Sprint(member), Value: make([]byte, 64<<10)}},
+			})
+			if err != nil {
+				require.ErrorIs(t, err, owner.ErrOverloaded)
+			}
+			_, _ = owners[i].Read(func(s *metadata.State) {
+				l := s.Load()
+				bytes[i] = uint64(l.MemoryBytes())
+			})
+			time.Sleep(readHeap) // sleeps: the clock is fake, and garbage collections are frequent
+			return err
+		}
+		for i := range owners {
+			owners[i], _ = startOwner(t, owner.Config{MaxBytes: bound, MemoryRoom: h.roomOf(bound)})
+			require.NoError(t, grow(i, 0))
+		}
+		for member, refused := 1, 0; refused < len(owners); member++ {
+			refused = 0
+			for i := range owners {
+				if grow(i, member) != nil {
+					refused++
+				}
+			}
+		}
+		require.Greater(t, h.fullness(), leastHeap)
+		require.Less(t, h.fullness(), 1.0)
 	})
 }

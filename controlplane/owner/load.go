@@ -40,20 +40,29 @@ type upTo struct {
 	topicsAndGroups float64 // bounds metadata.Load.TopicsAndGroups
 	all             float64 // bounds the whole state
 	markers         float64 // the share of markersRoom; 0 for no bound
-	whole           bool    // the shares are of Config.MaxBytes, whatever Config.MemoryRoom
+	of              bound
 }
+
+// bound is the bytes that the shares of upTo refer to.
+type bound int
+
+const (
+	ofNew      bound = iota // MaxBytes times the first factor of Config.MemoryRoom
+	ofExisting              // MaxBytes times the second factor of Config.MemoryRoom
+	ofAll                   // MaxBytes
+)
 
 // The bounds by kind of growth. Topic and group metadata takes at most 9/16 of MaxBytes, except for configs of retention. The other 7/16 are
 // left to commits, which also use the memory that topic and group metadata does not use. When commits have filled MaxBytes, groups and
 // offsets can still grow by an eighth of MaxBytes. Other virtual clusters that fill the memory must not stop consumers that restart, or shorter
-// retention. So MemoryRoom lowers neither existing nor retention.
+// retention. So MemoryRoom lowers existing only while the memory is full, and never retention, which is a few bytes for each topic.
 var (
 	commits   = upTo{topicsAndGroups: 1, all: 1}
-	newTopics = upTo{topicsAndGroups: 0.5, all: 1}                          // and partitions
-	newGroups = upTo{topicsAndGroups: 0.5, all: 1.125}                      // and transactional IDs and configs
-	existing  = upTo{topicsAndGroups: 0.5 * 1.125, all: 1.125, whole: true} // groups and transactional IDs: their members, offsets and open transactions
-	markers   = upTo{topicsAndGroups: 1, all: 1.125}                        // of WriteTxnMarkers. Those of EndTransaction were reserved by AddPartitions
-	retention = upTo{topicsAndGroups: 1.25, all: 1.25, whole: true}         // configs of topics by which they keep fewer records
+	newTopics = upTo{topicsAndGroups: 0.5, all: 1}                             // and partitions
+	newGroups = upTo{topicsAndGroups: 0.5, all: 1.125}                         // and transactional IDs and configs
+	existing  = upTo{topicsAndGroups: 0.5 * 1.125, all: 1.125, of: ofExisting} // groups and transactional IDs: their members, offsets and open transactions
+	markers   = upTo{topicsAndGroups: 1, all: 1.125}                           // of WriteTxnMarkers. Those of EndTransaction were reserved by AddPartitions
+	retention = upTo{topicsAndGroups: 1.25, all: 1.25, of: ofAll}              // configs of topics by which they keep fewer records
 )
 
 // size is the load of the newest applied state, and the warnings about it. The state takes memory on every replica, and time at a takeover.
@@ -87,11 +96,16 @@ func (o *Owner) freshShare(load *metadata.Load) float64 {
 }
 
 // maxBytes returns the current bound of commits and new topics and groups in the state's memory, or 0 for none.
-func (o *Owner) maxBytes() float64 {
+func (o *Owner) maxBytes() float64 { return o.bytesOf(ofNew) }
+
+// bytesOf returns a bound as of now, or 0 for none.
+func (o *Owner) bytesOf(b bound) float64 {
 	if o.cfg.MaxBytes == 0 {
 		return 0
 	}
-	return max(1, o.cfg.MemoryRoom()*float64(o.cfg.MaxBytes))
+	factor, existing := o.cfg.MemoryRoom()
+	factors := [...]float64{ofNew: factor, ofExisting: existing, ofAll: 1}
+	return max(1, factors[b]*float64(o.cfg.MaxBytes))
 }
 
 // weigh updates size and the metrics after commands were applied, and logs a warning if the largest share reaches a level.
@@ -277,11 +291,7 @@ func (o *Owner) countRefusal(err error) {
 // reserve reserves the growth of a proposal, or returns the ErrOverloaded of the bound that has no room. The load is read under the queue's lock: the
 // apply goroutine stores a new load before it releases the growth of the applied proposals, so the growth counts in one of them at least.
 func (o *Owner) reserve(p *Proposal, growth metadata.Growth, to upTo) error {
-	forCommits := o.maxBytes()
-	bytes := forCommits
-	if to.whole {
-		bytes = float64(o.cfg.MaxBytes)
-	}
+	forCommits, bytes := o.maxBytes(), o.bytesOf(to.of)
 	err := o.queue.reserve(growth, func() room { return o.roomOf(o.size.load.Load(), to, forCommits, bytes) })
 	if err == nil {
 		p.growth = growth
@@ -289,7 +299,7 @@ func (o *Owner) reserve(p *Proposal, growth metadata.Growth, to upTo) error {
 	return err
 }
 
-// roomOf returns the room for growth of a kind in a state with this load. The bounds are that of commits (maxBytes) and that of the kind.
+// roomOf returns the room for growth of a kind in a state with this load. The bounds are that of commits (maxBytes) and that of the kind (bytesOf).
 func (o *Owner) roomOf(load *metadata.Load, to upTo, forCommits, bytes float64) room {
 	r := room{bytes: math.MaxInt64, topicsAndGroups: math.MaxInt64, markers: math.MaxInt64, empty: load.Empty}
 	if to.markers > 0 {

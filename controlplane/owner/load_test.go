@@ -323,7 +323,7 @@ func TestOwner_KeepsToTheRoomOfMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const partitions = 200
 		room := 1.0
-		f, end := startBounded(t, func(c *owner.Config) { c.MemoryRoom = func() float64 { return room } })
+		f, end := startBounded(t, func(c *owner.Config) { c.MemoryRoom = func() (factor, existing float64) { return room, 1 } })
 		defer func() { require.NoError(t, end()) }()
 		f.must(&metadata.CreatePartitions{ID: id.Topic{1}, Count: partitions})
 		f.must(offsetsOf("g", longText))
@@ -374,11 +374,12 @@ func TestOwner_KeepsToTheRoomOfMemory(t *testing.T) {
 }
 
 // TestOwner_RoomOfMemoryIsForNewThings: other states fill the memory of the process. Members of an existing group still leave and come back, its offsets
-// grow, and a topic's retention is shortened, up to the configured bound. New groups and topics and commits are refused.
+// grow, and a topic's retention is shortened, up to the configured bound. New groups and topics and commits are refused. Once the memory is full, the
+// group does not grow either. Its members still write the same state, or leave, and retention is shortened.
 func TestOwner_RoomOfMemoryIsForNewThings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		room := 1.0
-		f, end := startBounded(t, func(c *owner.Config) { c.MemoryRoom = func() float64 { return room } })
+		room, existing := 1.0, 1.0
+		f, end := startBounded(t, func(c *owner.Config) { c.MemoryRoom = func() (float64, float64) { return room, existing } })
 		defer func() { require.NoError(t, end()) }()
 		group := func(members ...metadata.GroupMember) *metadata.UpdateGroup {
 			return &metadata.UpdateGroup{Group: "g", Kind: metadata.GroupClassic, Head: fmt.Appendf(nil, "%d members", len(members)), Members: members}
@@ -401,6 +402,15 @@ func TestOwner_RoomOfMemoryIsForNewThings(t *testing.T) {
 		})
 		require.LessOrEqual(t, f.topicsAndGroups(), int64(memoryBound/16*9))
 		require.InDelta(t, memoryBound/16*9, f.topicsAndGroups(), 16<<10)
+
+		f.must(group(metadata.GroupMember{ID: m2.ID}))
+		existing = room
+		require.ErrorIs(t, f.propose(group(m2)), owner.ErrOverloaded)
+		f.must(group(m1))
+		f.must(group(metadata.GroupMember{ID: m1.ID}))
+		f.must(&metadata.SetConfigs{Resource: metadata.ConfigTopic, Topic: id.Topic{1}, Set: map[string]string{"retention.ms": "2"}})
+		existing = 1
+		f.must(group(m2))
 	})
 }
 
@@ -413,11 +423,11 @@ func TestOwner_ReservesOnTheNewestLoad(t *testing.T) {
 		var f *boundedFixture
 		meanwhile := func() {}
 		f, end := startBounded(t, func(c *owner.Config) {
-			c.MemoryRoom = func() float64 {
+			c.MemoryRoom = func() (factor, existing float64) {
 				do := meanwhile
 				meanwhile = func() {}
 				do()
-				return 1
+				return 1, 1
 			}
 		})
 		defer func() { require.NoError(t, end()) }()
