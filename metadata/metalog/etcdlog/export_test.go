@@ -1,6 +1,9 @@
 package etcdlog
 
 import (
+	"context"
+	"time"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/freshet-io/freshet/metadata/metalog"
@@ -8,3 +11,12 @@ import (
 
 // Leases returns the leases of etcd.
 func Leases(client *clientv3.Client) metalog.LeaseStore { return newLeases(client, DefaultPrefix) }
+
+// CheckOnce looks at the cluster once.
+func (m *Maintainer) CheckOnce(ctx context.Context) error { return m.check(ctx) }
+
+// SilentSince changes when the maintainer first found a member that does not serve.
+func (m *Maintainer) SilentSince(at time.Time) { m.silentSince = at }
+
+// DefragTimeout is the time for which a member that does not serve delays the healing of a full cluster.
+const DefragTimeout = defragTimeout

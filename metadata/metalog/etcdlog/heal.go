@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -30,12 +31,37 @@ func (m *Maintainer) heal(ctx context.Context, members []member) error {
 	if err := m.compactTo(ctx, get.Header.Revision, clientv3.WithCompactPhysical()); err != nil {
 		return err
 	}
-	for _, mb := range members { // without a claim, since a full cluster takes no key
+	for _, mb := range members {
+		if err := m.othersServe(ctx, mb, members); err != nil {
+			return err
+		}
 		if err := m.defrag(ctx, mb); err != nil {
 			return err
 		}
 	}
 	return m.disarm(ctx)
+}
+
+// othersServe returns an error if another member than mb may be defragmented now: it does not serve. In place of a claim (alone), it keeps replicas
+// that heal at the same time from two members at once. A full etcd takes no claim: it refuses lease grants, and transactions that could put. The
+// elected replica renews its lease, but a defragmentation may outlast the term. Then, or if none was elected before etcd was full, every replica heals.
+//
+// The check is no lock. Replicas that check at the same moment begin with the same member, if they name the members in the same order. There the
+// second defragmentation waits for the first. A member that is down looks the same, so after defragTimeout the healing goes on without it.
+func (m *Maintainer) othersServe(ctx context.Context, mb member, members []member) error {
+	err := m.allServe(ctx, mb, othersOf(mb, members))
+	if err == nil {
+		m.silentSince = time.Time{}
+		return nil
+	}
+	if m.silentSince.IsZero() {
+		m.silentSince = time.Now()
+	}
+	if time.Since(m.silentSince) < defragTimeout {
+		return fmt.Errorf("etcd is out of space, and member %s is not defragmented until all others serve, for %v at most: %w", mb.endpoint, defragTimeout, err)
+	}
+	m.cfg.Logger.Warn("defragmenting a member of a full etcd though another member does not serve", zap.String("endpoint", mb.endpoint), zap.Error(err))
+	return nil
 }
 
 func (m *Maintainer) disarm(ctx context.Context) error {
@@ -58,8 +84,8 @@ func (m *Maintainer) disarm(ctx context.Context) error {
 }
 
 // trimAll trims every virtual cluster's log to its second newest snapshot, without being its owner: the pointers'
-// revision in the transaction is right enough, for no owner ever needs an entry below them. A log whose pointers cannot be
-// read, or whose snapshots nobody has decoded, stays as it is (I10).
+// revision in the transaction is right enough, for no owner ever needs an entry below them. A log stays as it is if its pointers are corrupt, or if
+// no replica has decoded its snapshots (I10).
 func (m *Maintainer) trimAll(ctx context.Context) error {
 	from, end := m.cfg.Prefix+"/", clientv3.GetPrefixRangeEnd(m.cfg.Prefix+"/")
 	for {

@@ -81,7 +81,7 @@ func (c *MaintainerConfig) Validate() error {
 
 // Maintainer keeps the etcd cluster small: of all replicas that run one, the elected one compacts old revisions,
 // gives free space back, and heals a cluster that ran out of space. Doing any of it twice is harmless except for defragmentations,
-// so the election is a lease without fencing, and defragmentations have a key of their own (alone).
+// so the election is a lease without fencing, and defragmentations have a key of their own (alone), or wait for the other members (othersServe).
 type Maintainer struct {
 	cfg     MaintainerConfig
 	metrics *metrics
@@ -93,7 +93,8 @@ type Maintainer struct {
 	checks       []pastCheck // the newest one that is History old, and all younger ones, oldest first
 	crowded      bool        // a member has reached CrowdedFrom
 
-	rewrites map[string]rewrite // by endpoint
+	rewrites    map[string]rewrite // by endpoint
+	silentSince time.Time          // when othersServe first found a member that does not serve, zero for none
 }
 
 // pastCheck is the revision that a check saw.
@@ -170,7 +171,7 @@ func (m *Maintainer) Run(ctx context.Context) error {
 func (m *Maintainer) check(ctx context.Context) error {
 	elected, err := m.elect(ctx)
 	if isNoSpace(err) {
-		// No election can succeed in a full cluster. Several replicas may heal the cluster at once, which does no harm.
+		// No election can succeed in a full cluster. Several replicas may heal the cluster at once: see othersServe.
 		elected, err = true, nil
 	}
 	if err != nil || !elected {
@@ -187,6 +188,7 @@ func (m *Maintainer) check(ctx context.Context) error {
 	if full {
 		return m.heal(ctx, members)
 	}
+	m.silentSince = time.Time{}
 	return errors.Join(m.compact(ctx, members), m.defragOne(ctx, members))
 }
 

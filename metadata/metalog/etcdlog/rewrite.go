@@ -36,7 +36,7 @@ func (m *Maintainer) defragCrowded(ctx context.Context, members []member) error 
 		return nil
 	}
 	mb := members[i]
-	others := slices.DeleteFunc(slices.Clone(members), func(o member) bool { return o.id == mb.id }) // which may have several endpoints
+	others := othersOf(mb, members)
 	before := m.rewrites[mb.endpoint].pause
 	m.rewrites[mb.endpoint] = rewrite{time.Now(), otherDownPause}
 	if err := m.allServe(ctx, mb, others); err != nil {
@@ -58,6 +58,11 @@ func (m *Maintainer) rewriteOne(ctx context.Context, mb member, others []member)
 		}
 	}
 	return m.defrag(ctx, mb)
+}
+
+// othersOf returns the members without mb, which may have several endpoints.
+func othersOf(mb member, members []member) []member {
+	return slices.DeleteFunc(slices.Clone(members), func(o member) bool { return o.id == mb.id })
 }
 
 // mayRewrite reports whether the file alone crowds a member, and its last defragmentation was long enough ago. One that helped is forgotten.

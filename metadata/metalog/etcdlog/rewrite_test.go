@@ -30,10 +30,11 @@ const (
 type seenMaintenance struct {
 	clientv3.Maintenance
 	mu      sync.Mutex
-	silent  string   // the endpoint of a member that does not answer
-	checks  int      // answers about the size of the first endpoint
-	defrags []string // endpoints in the order of their defragmentations
-	led     int      // defragmentations of a leader
+	silent  string                // the endpoint of a member that does not answer
+	checks  int                   // answers about the size of the first endpoint
+	defrags []string              // endpoints in the order of their defragmentations
+	led     int                   // defragmentations of a leader
+	begin   func(endpoint string) // called at the begin of each defragmentation, if set
 }
 
 func (s *seenMaintenance) Status(ctx context.Context, endpoint string) (*clientv3.StatusResponse, error) {
@@ -49,6 +50,9 @@ func (s *seenMaintenance) Status(ctx context.Context, endpoint string) (*clientv
 func (s *seenMaintenance) Defragment(ctx context.Context, endpoint string) (*clientv3.DefragmentResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.begin != nil {
+		s.begin(endpoint)
+	}
 	before, err := s.Maintenance.Status(ctx, endpoint)
 	if err != nil {
 		return nil, err
@@ -183,6 +187,13 @@ func TestMaintainer_DefragmentsNoneWhileAMemberIsDown(t *testing.T) {
 // startMembers starts a cluster of several members and returns a client of all of them.
 func startMembers(t *testing.T, count int, adjust func(*embed.Config)) *clientv3.Client {
 	t.Helper()
+	client, _ := startCluster(t, count, adjust)
+	return client
+}
+
+// startCluster is startMembers that also returns the members.
+func startCluster(t *testing.T, count int, adjust func(*embed.Config)) (*clientv3.Client, []*embed.Etcd) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("starts etcd")
 	}
@@ -223,5 +234,5 @@ func startMembers(t *testing.T, count int, adjust func(*embed.Config)) *clientv3
 	client, err := etcdlog.NewClient(etcdlog.ClientConfig{Endpoints: endpoints})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
-	return client
+	return client, members
 }
