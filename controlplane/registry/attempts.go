@@ -74,16 +74,16 @@ func rate(of string, free int, window time.Duration) attemptLimit {
 
 var attemptLimits = [...]attemptLimit{
 	LoginsOfAccount:      {"logins of this account", FreeAttempts, time.Second, AttemptsEnd},
-	LoginsFromHost:       {"logins from this address", FreeAttempts, time.Second, AttemptsEnd},
+	LoginsFromHost:       {"logins from this IP address", FreeAttempts, time.Second, AttemptsEnd},
 	LoginsFromNetwork:    {"logins from this network", FreeNetworkAttempts, time.Second, AttemptsEnd},
 	Logins:               rate("logins of all accounts", MaxLogins, LoginsWindow),
-	SignUpsFromHost:      {"sign-ups from this address", FreeAttempts, time.Second, AttemptsEnd},
-	SignUpsFromNetwork:   {"sign-ups from this network", FreeNetworkAttempts, time.Second, AttemptsEnd},
+	SignUpsFromHost:      {"sign-ups or requests for mails from this IP address", FreeAttempts, time.Second, AttemptsEnd},
+	SignUpsFromNetwork:   {"sign-ups or requests for mails from this network", FreeNetworkAttempts, time.Second, AttemptsEnd},
 	SignUps:              rate("sign-ups of all clients", MaxSignUps, SignUpsWindow),
 	NewClusters:          rate("new clusters of all teams", MaxNewClusters, NewClustersWindow),
-	MailsTo:              {"mails to this address", FreeAttempts, time.Second, AttemptsEnd},
+	MailsTo:              {"mails to this e-mail address", FreeAttempts, time.Second, AttemptsEnd},
 	Resets:               rate("password resets of all clients", MaxSignUps, SignUpsWindow),
-	familiarLogins:       {"logins of this account from this address", FreeAttempts, time.Second, AttemptsEnd},
+	familiarLogins:       {"logins of this account from this IP address", FreeAttempts, time.Second, AttemptsEnd},
 	familiarLoginsPassed: rate("logins of this account", MaxAccountLogins, AccountLoginsWindow),
 }
 

@@ -102,8 +102,10 @@ var answers = []struct {
 	{errAnonymous, http.StatusUnauthorized},
 	{errOperator, http.StatusUnauthorized},
 	{errPassword, http.StatusUnauthorized},
+	{errSignUpPassword, http.StatusUnauthorized},
 	{errOldPassword, http.StatusForbidden},
 	{errClosed, http.StatusForbidden},
+	{errInvitedOnly, http.StatusForbidden},
 	{errNoMail, http.StatusForbidden},
 	{errOrigin, http.StatusForbidden},
 	{errSession, http.StatusForbidden},
@@ -118,6 +120,7 @@ var answers = []struct {
 	{registry.ErrTaken, http.StatusConflict},
 	{errHasAccount, http.StatusConflict},
 	{errKnownAddress, http.StatusConflict},
+	{errConfirmed, http.StatusConflict},
 	{errUnverified, http.StatusConflict},
 	{errDeleted, http.StatusConflict},
 	{errNameTaken, http.StatusConflict},
@@ -127,7 +130,9 @@ var answers = []struct {
 	{registry.ErrPurged, http.StatusConflict},
 	{registry.ErrExpired, http.StatusConflict},
 	{errNoInvitation, http.StatusNotFound},
+	{errNoSignUp, http.StatusNotFound},
 	{errNoToken, http.StatusNotFound},
+	{errNoTeam, http.StatusNotFound},
 	{registry.ErrNotFound, http.StatusNotFound},
 }
 

@@ -58,7 +58,14 @@ func describeSignUp(all *huma.OpenAPI) {
 	answers["202"] = all.Paths["/v1/password-resets"].Post.Responses["202"]
 }
 
-// errNoToken is returned for the token of a mail that is not stored.
+// Errors of a confirmation. Their callers have the token of the mail, or know nothing that a stranger does not.
+var (
+	errNoSignUp       = errors.New("the token is wrong, was used or has expired: log in if it has created the account already, or sign up again")
+	errSignUpPassword = errors.New("the password is not that of the sign-up: use that one, or sign up again")
+	errConfirmed      = errors.New("the e-mail address has an account: log in, or reset its password")
+)
+
+// errNoToken is returned for the token of a reset that is not stored.
 var errNoToken = errors.New("the token is wrong, was used or has expired: ask for another mail")
 
 // newSecret returns the secret of a mail or a session: 52 characters with 260 random bits.
@@ -105,23 +112,27 @@ func (h *Handler) requestSignUp(ctx context.Context, who *caller, in signUpBody)
 // verifySignUp makes the sign-up of a mail. If the answer is lost, the account can log in. The password is needed too: otherwise, the
 // owner of an e-mail address could confirm the sign-up of a stranger, and both would have the account.
 func (h *Handler) verifySignUp(ctx context.Context, who *caller, in *verifyInput) (*signedUpOutput, error) {
-	if h.cfg.SignUp != SignUpOpen || h.cfg.Mail == nil {
-		return nil, errClosed
+	if err := h.checkOpen(); err != nil {
+		return nil, err
+	}
+	if h.cfg.Mail == nil {
+		return nil, errNoMail
 	}
 	if err := h.checkRoom(); err != nil {
 		return nil, err
 	}
 	p, err := h.cfg.Registry.PendingSignUp(ctx, accesskey.HashOf(in.Body.Token))
 	if err != nil {
-		return nil, notFoundAs(err, errNoToken)
+		return nil, notFoundAs(err, errNoSignUp)
 	}
 	if err := h.cfg.Registry.Attempt(ctx, who.fromHere()...); err != nil { // strangers have no token, so no rate of all is needed
 		return nil, err
 	}
 	err = h.verify(who, nil, p.PasswordHash, in.Body.Password)
-	if !errors.Is(err, errPassword) {
-		h.forgive(ctx, who.fromHere()...)
+	if errors.Is(err, errPassword) {
+		return nil, errSignUpPassword
 	}
+	h.forgive(ctx, who.fromHere()...)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +140,11 @@ func (h *Handler) verifySignUp(ctx context.Context, who *caller, in *verifyInput
 		NewAccount: registry.NewAccount{Email: p.Email, Name: nameOf(p.Email), PasswordHash: p.PasswordHash}, Address: host(who.address),
 		Team: p.Team, ClusterID: id.NewCluster(), Cluster: p.Cluster, Demo: p.Demo, Pending: p,
 	}
-	return h.signUpNew(ctx, who, n)
+	out, err := h.signUpNew(ctx, who, n)
+	if errors.Is(err, registry.ErrTaken) {
+		return nil, errConfirmed
+	}
+	return out, err
 }
 
 // requestReset queues a mail. It does nothing else, so the answer takes the same time whether or not the address has an account.
@@ -182,7 +197,7 @@ func (h *Handler) resetPassword(ctx context.Context, who *caller, in *resetInput
 // Texts of mails. They have no text of the request, which a stranger may have made, and name the configured address, never that of the request.
 
 func (h *Handler) signUpMail(email, secret string) *mail.Message {
-	return &mail.Message{To: email, Subject: "Confirm your e-mail address", Text: "Someone has signed up at " + h.cfg.URL + " with this e-mail address. If it was you, create the account within 24 hours:\n\n" +
+	return &mail.Message{To: email, Subject: "Confirm your e-mail address", Text: "Someone has signed up at " + h.cfg.URL + " with this e-mail address. If it was you, create the account within 24 hours, with the password of the sign-up:\n\n" +
 		"    FRESHET_PASSWORD=... freshet ctl verify --url " + h.cfg.URL + " " + secret + "\n\nOtherwise, ignore this mail. No account is created.\n"}
 }
 

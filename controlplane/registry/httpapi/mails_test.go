@@ -75,9 +75,9 @@ func TestSignUp_ByMail(t *testing.T) {
 	_, err := f.reg.AccountByEmail(t.Context(), "ada@example.com")
 	require.ErrorIs(t, err, registry.ErrNotFound)
 	token := box.token(t, "ada@example.com")
-	require.Equal(t, errNoToken.Error(), f.post(t, 1, "/v1/signup/verify", tokenBody("other"), http.StatusNotFound).body(t)["detail"])
+	require.Equal(t, errNoSignUp.Error(), f.post(t, 1, "/v1/signup/verify", tokenBody("other"), http.StatusNotFound).body(t)["detail"])
 	stranger := strings.Replace(tokenBody(token), rightPassword, "another horse", 1)
-	require.Equal(t, errPassword.Error(), f.post(t, 1, "/v1/signup/verify", stranger, http.StatusUnauthorized).body(t)["detail"])
+	require.Equal(t, errSignUpPassword.Error(), f.post(t, 1, "/v1/signup/verify", stranger, http.StatusUnauthorized).body(t)["detail"])
 	var made SignedUp
 	require.NoError(t, json.Unmarshal([]byte(f.post(t, 1, "/v1/signup/verify", tokenBody(token), http.StatusCreated).text), &made))
 	require.True(t, f.opens(t, made.Cluster.ID, made.AgentKey.Key))
@@ -111,7 +111,8 @@ func TestSignUp_MailRaces(t *testing.T) {
 		tokens = append(tokens, box.token(t, "ada@example.com"))
 	}
 	f.post(t, 0, "/v1/signup/verify", tokenBody(tokens[0]), http.StatusCreated)
-	f.post(t, 0, "/v1/signup/verify", tokenBody(tokens[1]), http.StatusConflict)
+	a := f.post(t, 0, "/v1/signup/verify", tokenBody(tokens[1]), http.StatusConflict)
+	require.Contains(t, a.body(t)["detail"], "the e-mail address has an account: log in")
 }
 
 // TestPasswordReset: the token of a mail sets a password once, ends all sessions and other tokens, and verifies the address.
@@ -160,7 +161,7 @@ func TestMails_Bounds(t *testing.T) {
 	}
 	a := ask("198.51.100.1")
 	require.Equal(t, http.StatusTooManyRequests, a.status)
-	require.Equal(t, "too many mails to this address: try again in 1 s", a.body(t)["detail"])
+	require.Equal(t, "too many mails to this e-mail address: try again in 1 s", a.body(t)["detail"])
 	f.calm(t)
 	box.err = mail.ErrFull
 	require.Equal(t, http.StatusServiceUnavailable, ask("192.0.2.1").status)
@@ -169,6 +170,9 @@ func TestMails_Bounds(t *testing.T) {
 // TestMails_None: without a mail server, the routes say so.
 func TestMails_None(t *testing.T) {
 	f := open(t)
-	f.post(t, 0, "/v1/password-resets", `{"email":"ada@example.com"}`, http.StatusForbidden)
-	f.post(t, 0, "/v1/signup/verify", tokenBody(accesskey.NewToken()[:52]), http.StatusForbidden)
+	for path, body := range map[string]string{
+		"/v1/password-resets": `{"email":"ada@example.com"}`, "/v1/signup/verify": tokenBody(accesskey.NewToken()[:52]),
+	} {
+		require.Equal(t, errNoMail.Error(), f.post(t, 0, path, body, http.StatusForbidden).body(t)["detail"])
+	}
 }

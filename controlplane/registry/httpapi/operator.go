@@ -36,11 +36,14 @@ type TeamCluster struct {
 	Approved bool   `json:"team_approved" doc:"Whether an operator has created or approved the team."`
 }
 
+// errNoTeam is returned to an operator for the ID of a team that is not stored.
+var errNoTeam = errors.New("not found: want an id of `freshet ctl cluster list-all`")
+
 func (h *Handler) routeOperator(r *router) {
 	handle(h, r, "create-team", h.createTeam)
 	handle(h, r, "approve-team", func(ctx context.Context, who *caller, in *TeamInput) (*teamOutput, error) {
 		if err := h.cfg.Registry.ApproveTeam(ctx, who.actor(), in.Team); err != nil {
-			return nil, err
+			return nil, notFoundAs(err, errNoTeam)
 		}
 		return h.team(ctx, in.Team)
 	})

@@ -32,8 +32,11 @@ func SignUpModes() []string {
 // signUpKey is the name of the agent key that sign-up answers.
 const signUpKey = "sign-up"
 
-// errClosed is returned for a sign-up that --signup does not allow.
-var errClosed = errors.New("this sign-up is closed: ask the operator of this control plane for a team")
+// Errors of a sign-up that --signup does not allow.
+var (
+	errClosed      = errors.New("this sign-up is closed: ask the operator of this control plane for a team")
+	errInvitedOnly = errors.New("this sign-up needs an invitation: ask a member of a team for an invitation, or the operator of this control plane for a team")
+)
 
 // errKnownAddress is returned for a sign-up with an e-mail address that has an account.
 var errKnownAddress = errors.New("the e-mail address has an account: log in, or repeat the sign-up with the same password, team and cluster for another key")
@@ -125,11 +128,23 @@ func nameOf(email string) string {
 	return strings.ToValidUTF8(name[:min(len(name), registry.MaxNameBytes)], "")
 }
 
+// checkOpen returns an error if --signup does not let strangers create accounts.
+func (h *Handler) checkOpen() error {
+	switch h.cfg.SignUp {
+	case SignUpOpen:
+		return nil
+	case SignUpInvited:
+		return errInvitedOnly
+	default:
+		return errClosed
+	}
+}
+
 // signUp stores the records of a sign-up in one transaction, and then the Spec. If a request ended in between, or its answer was lost, the same request
 // with the same password gets another agent key.
 func (h *Handler) signUp(ctx context.Context, who *caller, in *signUpInput) (*signUpOutput, error) {
-	if h.cfg.SignUp != SignUpOpen {
-		return nil, errClosed
+	if err := h.checkOpen(); err != nil {
+		return nil, err
 	}
 	if !id.ValidVirtualCluster(in.Body.Cluster) {
 		return nil, clusterNameFault("body.cluster")
@@ -172,10 +187,14 @@ func (h *Handler) signUpAnew(ctx context.Context, who *caller, in signUpBody) (*
 	if err != nil {
 		return nil, err
 	}
-	return h.signUpNew(ctx, who, registry.NewSignUp{
+	out, err := h.signUpNew(ctx, who, registry.NewSignUp{
 		NewAccount: registry.NewAccount{Email: in.Email, Name: nameOf(in.Email), PasswordHash: hash}, Address: host(who.address),
 		Team: in.Team, ClusterID: id.NewCluster(), Cluster: in.Cluster, Demo: in.Demo,
 	})
+	if errors.Is(err, registry.ErrTaken) { // by a sign-up at the same time
+		return nil, errKnownAddress
+	}
+	return out, err
 }
 
 // signUpNew stores a sign-up, and then the Spec of its cluster.

@@ -167,6 +167,9 @@ func TestSignUp_Closed(t *testing.T) {
 		a := f.post(t, 0, "/v1/signup", signUpBodyOf("ada@example.com", rightPassword, "data", "main"), http.StatusForbidden)
 		require.Contains(t, a.text, "this sign-up is closed")
 	}
+	f.handlers[0].cfg.SignUp = SignUpInvited
+	a := f.post(t, 0, "/v1/signup", signUpBodyOf("ada@example.com", rightPassword, "data", "main"), http.StatusForbidden)
+	require.Contains(t, a.text, "ask a member of a team for an invitation")
 	_, err := f.reg.AccountByEmail(t.Context(), "ada@example.com")
 	require.ErrorIs(t, err, registry.ErrNotFound)
 }
@@ -258,7 +261,7 @@ func TestSignUp_Pauses(t *testing.T) {
 	}
 	a := f.post(t, 1, "/v1/signup", signUpBodyOf("last@example.com", rightPassword, "data", "main"), http.StatusTooManyRequests)
 	require.Equal(t, "1", a.header.Get("Retry-After"))
-	require.Equal(t, "too many sign-ups from this address: try again in 1 s", a.body(t)["detail"])
+	require.Equal(t, "too many sign-ups or requests for mails from this IP address: try again in 1 s", a.body(t)["detail"])
 	elsewhere := request{method: http.MethodPost, path: "/v1/signup", body: signUpBodyOf("last@example.com", rightPassword, "data", "main"), remote: "192.0.2.2:1"}
 	require.Equal(t, http.StatusCreated, f.do(t, elsewhere).status)
 }
@@ -286,6 +289,9 @@ func TestCreateCluster_Unapproved(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, a.status)
 	require.Equal(t, "limit of 2 clusters of a team that no operator has approved reached", a.body(t)["detail"])
 	require.False(t, made.Team.Approved)
+	a = f.do(t, request{method: http.MethodPost, path: "/v1/teams/data/approve"}.bearer(operatorKey))
+	require.Equal(t, http.StatusNotFound, a.status)
+	require.Contains(t, a.text, "want an id of `freshet ctl cluster list-all`", "the name of the team")
 	a = f.do(t, request{method: http.MethodPost, path: "/v1/teams/" + made.Team.ID + "/approve"}.bearer(operatorKey))
 	require.Equal(t, http.StatusOK, a.status, a.text)
 	require.Equal(t, true, a.body(t)["approved"])

@@ -120,7 +120,17 @@ func (s *Server) send(ctx context.Context, m Message) error {
 	err = c.DialAndSendWithContext(ctx, msg)
 	var refused *mail.SendError
 	if errors.As(err, &refused) && refused.Reason == mail.ErrSMTPRcptTo && !refused.IsTemp() { // other refusals can be the server's fault
-		return fmt.Errorf("%w: %w", errRefused, err)
+		err = fmt.Errorf("%w: %w", errRefused, err)
 	}
-	return err
+	var unknown x509.UnknownAuthorityError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &unknown):
+		return fmt.Errorf("mail server %s: %w; add its authority to those of the system, or set SSL_CERT_FILE", s.address(), err)
+	}
+	return fmt.Errorf("mail server %s: %w", s.address(), err)
 }
+
+// address returns host and port of the server.
+func (s *Server) address() string { return net.JoinHostPort(s.host, strconv.Itoa(s.port)) }

@@ -173,7 +173,9 @@ func TestServer_Send(t *testing.T) {
 			require.Error(t, err)
 			require.NotErrorIs(t, err, errRefused, "the fault of the settings")
 			server.trust = nil
-			require.Error(t, server.send(t.Context(), Message{To: "ada@example.com"}), "an unknown certificate")
+			err = server.send(t.Context(), Message{To: "ada@example.com"})
+			require.ErrorContains(t, err, s.address, "an unknown certificate")
+			require.ErrorContains(t, err, "set SSL_CERT_FILE")
 			require.Len(t, s.mails(), 1)
 		})
 	}
