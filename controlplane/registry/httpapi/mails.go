@@ -125,14 +125,16 @@ func (h *Handler) verifySignUp(ctx context.Context, who *caller, in *verifyInput
 	if err != nil {
 		return nil, notFoundAs(err, errNoSignUp)
 	}
-	if err := h.cfg.Registry.Attempt(ctx, who.fromHere()...); err != nil { // strangers have no token, so no rate of all is needed
+	// Sign-ups of the address do not delay their confirmations. Strangers have no token, so no rate of all is needed.
+	attempts := who.passwordFromHere()
+	if err := h.cfg.Registry.Attempt(ctx, attempts...); err != nil {
 		return nil, err
 	}
 	err = h.verify(who, nil, p.PasswordHash, in.Body.Password)
 	if errors.Is(err, errPassword) {
 		return nil, errSignUpPassword
 	}
-	h.forgive(ctx, who.fromHere()...)
+	h.forgive(ctx, attempts...)
 	if err != nil {
 		return nil, err
 	}

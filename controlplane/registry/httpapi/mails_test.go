@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -113,6 +114,26 @@ func TestSignUp_MailRaces(t *testing.T) {
 	f.post(t, 0, "/v1/signup/verify", tokenBody(tokens[0]), http.StatusCreated)
 	a := f.post(t, 0, "/v1/signup/verify", tokenBody(tokens[1]), http.StatusConflict)
 	require.Contains(t, a.body(t)["detail"], "the e-mail address has an account: log in")
+}
+
+// TestVerify_Pauses: sign-ups of an address do not delay their confirmations. Wrong passwords of a confirmation have pauses like those of a login.
+func TestVerify_Pauses(t *testing.T) {
+	f, box := openWithMail(t)
+	var token string
+	for range registry.FreeAttempts {
+		email := name("ada") + "@example.com"
+		f.post(t, 0, "/v1/signup", signUpBodyOf(email, rightPassword, "data", "main"), http.StatusAccepted)
+		token = box.token(t, email)
+	}
+	f.post(t, 0, "/v1/signup", signUpBodyOf("last@example.com", rightPassword, "data", "main"), http.StatusTooManyRequests)
+	wrong := strings.Replace(tokenBody(token), rightPassword, "another horse", 1)
+	for i := range registry.FreeAttempts {
+		f.post(t, i%2, "/v1/signup/verify", wrong, http.StatusUnauthorized)
+	}
+	a := f.post(t, 0, "/v1/signup/verify", tokenBody(token), http.StatusTooManyRequests)
+	require.Equal(t, "too many logins from this IP address: try again in 1 s", a.body(t)["detail"])
+	f.clock.Add(time.Second.Milliseconds())
+	f.post(t, 0, "/v1/signup/verify", tokenBody(token), http.StatusCreated)
 }
 
 // TestPasswordReset: the token of a mail sets a password once, ends all sessions and other tokens, and verifies the address.

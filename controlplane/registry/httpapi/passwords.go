@@ -102,11 +102,14 @@ func (h *Handler) verify(who *caller, a *registry.Account, hash, text string) er
 
 // logIn returns the attempts of a login into the account of an e-mail address.
 func (c *caller) logIn(email string) []registry.Attempt {
+	return append(c.passwordFromHere(), registry.Attempt{Kind: registry.LoginsOfAccount, Subject: email}, registry.Attempt{Kind: registry.Logins})
+}
+
+// passwordFromHere returns the attempts of a password that count for the address alone.
+func (c *caller) passwordFromHere() []registry.Attempt {
 	return []registry.Attempt{
-		{Kind: registry.LoginsOfAccount, Subject: email},
 		{Kind: registry.LoginsFromHost, Subject: host(c.address)},
 		{Kind: registry.LoginsFromNetwork, Subject: network(c.address)},
-		{Kind: registry.Logins},
 	}
 }
 
