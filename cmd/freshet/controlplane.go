@@ -269,6 +269,9 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 		faults = append(faults, fmt.Errorf("--signup %s without --public-listen: set --public-listen, or remove it", s.SignUp))
 	}
 	fault("--smtp-url", s.setMail())
+	if s.mailFrom != "" && s.smtpURL == "" { // sign-ups would be unconfirmed
+		faults = append(faults, errors.New("--mail-from without --smtp-url: set --smtp-url (FRESHET_SMTP_URL), or remove it"))
+	}
 	if s.MaxHosted < 1 {
 		faults = append(faults, fmt.Errorf("--max-hosted-clusters %d: must be at least 1", s.MaxHosted))
 	}
@@ -395,6 +398,9 @@ func replicaID(listen string) string {
 func (s *controlSettings) setMail() (err error) {
 	if s.smtpURL == "" {
 		return nil
+	}
+	if s.mailFrom == "" {
+		return errors.New("no --mail-from: set it to the sender of mails")
 	}
 	u, err := url.Parse(s.PublicURL)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {

@@ -360,7 +360,11 @@ func TestControlPlane_PublicListenNeedsACertificate(t *testing.T) {
 		"--signup open without --public-listen":                                          {"--signup", "open"},
 		`--trusted-proxies "10.0.0.1/8" is no network`:                                   {"--trusted-proxies", "10.0.0.0/8,10.0.0.1/8"},
 		`--trusted-proxies "proxy" is no network`:                                        {"--trusted-proxies", "proxy"},
-		"--virtual-cluster is needed":                                                    nil,
+		"--mail-from without --smtp-url":                                                 {"--mail-from", "freshet@example.com"},
+		"no --mail-from: set it": {
+			"--public-listen", "127.0.0.1:0", "--public-url", "https://cp.example.com", "--smtp-url", "smtps://mail.example.com",
+		},
+		"--virtual-cluster is needed": nil,
 	} {
 		code, _, errs := command(t, nil, append(common, args...)...)
 		require.Equal(t, program.ExitUsage, code, errs)

@@ -54,7 +54,7 @@ func NewServer(location, from string) (*Server, error) {
 		return nil, errors.New("want smtps://user:password@host:465, or smtp://user:password@host:587 for STARTTLS")
 	}
 	if err := mail.NewMsg().From(from); err != nil {
-		return nil, fmt.Errorf("sender: %w", err)
+		return nil, fmt.Errorf("sender of mails (--mail-from): %w", err)
 	}
 	if _, err := s.client(&dialer{}); err != nil {
 		return nil, err
