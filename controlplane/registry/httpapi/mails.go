@@ -58,7 +58,7 @@ func describeSignUp(all *huma.OpenAPI) {
 	answers["202"] = all.Paths["/v1/password-resets"].Post.Responses["202"]
 }
 
-// Errors of a confirmation. Their callers have the token of the mail, or know nothing that a stranger does not.
+// Errors of a confirmation. The caller of the last two has the token of the mail, so they may depend on the account.
 var (
 	errNoSignUp       = errors.New("the token is wrong, was used or has expired: log in if it has created the account already, or sign up again")
 	errSignUpPassword = errors.New("the password is not that of the sign-up: use that one, or sign up again")
