@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +44,7 @@ type agent struct {
 	zone     string       // of the session; set by welcome
 	jobCalls atomic.Int32 // unanswered requests about jobs
 	repeats  atomic.Bool  // the agent may repeat an answer that was not recalled
+	sending  sync.Mutex   // held from take until its items are sent, so that they stay in order
 	protocol uint32       // the agent's own
 	instance string       // of Hello
 	bucket   string       // id of the state's bucket when the agent's own was compared with it
@@ -91,6 +93,7 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	t.log.Info("agent connected", zap.Uint32("session", uint32(session)), zap.String("zone", cut(hello.Zone)),
 		zap.String("address", firstAddress(hello)), zap.String("version", cut(hello.Version)), zap.Bool("new", hello.Session == 0),
 		zap.Stringer("key", keys.FromContext(stream.Context()).Hash))
+	a.sending.Lock() // until the catalogue is sent
 	// The sender and the receiver end with the stream, which ends when this function returns at the latest.
 	if !t.spawn(func() { a.send(ctx, stream, catalogue) }) || !t.spawn(func() { a.receive(ctx, stream, rest) }) {
 		return status.Error(codes.Unavailable, errTenureOver.Error())
@@ -301,11 +304,9 @@ func (t *tenure) welcome(a *agent, protocol uint32) (welcome *api.OwnerItem, cat
 
 // send writes the full catalogue, and then the items of the outbox until the stream ends.
 func (a *agent) send(ctx context.Context, stream rpcStream, catalogue iter.Seq[*api.Catalogue]) {
-	for part := range catalogue {
-		if err := a.sendItems(stream, []*api.OwnerItem{catalogueItem(part)}); err != nil {
-			a.cancel(fmt.Errorf("send to the agent: %w", err))
-			return
-		}
+	if err := a.sendCatalogue(stream, catalogue); err != nil {
+		a.cancel(fmt.Errorf("send to the agent: %w", err))
+		return
 	}
 	for {
 		if err := a.flush(stream); err != nil {
@@ -324,18 +325,52 @@ func (a *agent) send(ctx context.Context, stream rpcStream, catalogue iter.Seq[*
 	}
 }
 
+// sendCatalogue writes the full catalogue. It unlocks sending, which converse locked.
+func (a *agent) sendCatalogue(stream rpcStream, catalogue iter.Seq[*api.Catalogue]) error {
+	defer a.sending.Unlock()
+	for part := range catalogue {
+		if err := a.sendItems(stream, []*api.OwnerItem{catalogueItem(part)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // flush sends the items of the outbox until it is empty.
 func (a *agent) flush(stream rpcStream) error {
 	for {
-		items, sent := a.out.take()
-		if len(items) == 0 {
-			return nil
-		}
-		err := a.sendItems(stream, items)
-		sent()
-		if err != nil {
+		if sent, err := a.sendNext(stream); !sent || err != nil {
 			return err
 		}
+	}
+}
+
+// sendNext sends the next items of the outbox. sent is false if there are none.
+func (a *agent) sendNext(stream rpcStream) (sent bool, err error) {
+	a.sending.Lock()
+	defer a.sending.Unlock()
+	items, done := a.out.take()
+	if len(items) == 0 {
+		return false, nil
+	}
+	defer done()
+	return true, a.sendItems(stream, items)
+}
+
+// sendAnswers sends what the held outbox has on the receiver's goroutine, so that no other one has to wake. It serves idle agents, which have room
+// for small messages. It does nothing while the sender is sending, or if the outbox has more.
+func (a *agent) sendAnswers(stream rpcStream) {
+	if !a.sending.TryLock() {
+		return
+	}
+	defer a.sending.Unlock()
+	items, sent := a.out.takeSmall()
+	if len(items) == 0 {
+		return
+	}
+	defer sent()
+	if err := a.sendItems(stream, items); err != nil {
+		a.cancel(fmt.Errorf("send to the agent: %w", err))
 	}
 }
 
@@ -354,7 +389,7 @@ func (a *agent) end(last *api.OwnerItem) {
 
 // receive handles what the agent sends, in order.
 func (a *agent) receive(ctx context.Context, stream rpcStream, rest []*api.AgentItem) {
-	a.handle(ctx, rest)
+	a.handle(ctx, stream, rest)
 	for {
 		message, err := stream.Recv()
 		if err != nil {
@@ -362,7 +397,7 @@ func (a *agent) receive(ctx context.Context, stream rpcStream, rest []*api.Agent
 			return
 		}
 		a.t.heard(a)
-		a.handle(ctx, message.Items)
+		a.handle(ctx, stream, message.Items)
 	}
 }
 
@@ -378,13 +413,18 @@ func (a *agent) waits() {
 const fewItems = 8
 
 // handle handles the items of one message. One stamp answers all probes of the message. The immediate answers to at most fewItems items leave in
-// one message.
-func (a *agent) handle(ctx context.Context, items []*api.AgentItem) {
+// one message, those to an idle agent at once.
+func (a *agent) handle(ctx context.Context, stream rpcStream, items []*api.AgentItem) {
+	var probe *api.Probe
 	if len(items) <= fewItems {
 		a.out.hold()
-		defer a.out.release()
+		defer func() {
+			if probe != nil && restOf(probe) > toldRest {
+				a.sendAnswers(stream)
+			}
+			a.out.release()
+		}()
 	}
-	var probe *api.Probe
 	for _, item := range items {
 		switch i := item.Item.(type) {
 		case *api.AgentItem_Probe:

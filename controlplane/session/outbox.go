@@ -147,18 +147,34 @@ func (o *outbox) close() {
 	}
 }
 
-// take removes the next items that can be sent, about batchBytes of them. The sender calls sent once it has sent them.
+// take removes the next items that can be sent, about batchBytes of them. There are none while the outbox is held. The sender calls sent once it
+// has sent them.
 func (o *outbox) take() (items []*api.OwnerItem, sent func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.mu.held {
 		return nil, nil
 	}
+	return o.next(batchBytes)
+}
+
+// takeSmall is take for an outbox that is held, and for at most smallMessage bytes.
+func (o *outbox) takeSmall() (items []*api.OwnerItem, sent func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.mu.places) == 0 || o.mu.places[0].bytes > smallMessage {
+		return nil, nil
+	}
+	return o.next(smallMessage)
+}
+
+// next removes the next items that can be sent, of at most limit bytes or a single place. Called with mu held.
+func (o *outbox) next(limit int) (items []*api.OwnerItem, sent func()) {
 	var answers []*Answer
 	size := 0
-	for len(o.mu.places) > 0 && size < batchBytes {
+	for len(o.mu.places) > 0 && size < limit {
 		p := o.mu.places[0]
-		if p.open || size > 0 && size+p.bytes > batchBytes {
+		if p.open || size > 0 && size+p.bytes > limit {
 			break
 		}
 		items = append(items, p.items...)

@@ -20,7 +20,7 @@ func (a *agent) stamp(probe *api.Probe) {
 	a.t.mu.Lock()
 	defer a.t.mu.Unlock()
 	if open := a.t.mu.sessions[a.session]; open != nil && a.t.mu.agents[a.session] == a {
-		rests := min(time.Duration(probe.NextMs)*time.Millisecond, maxRest)
+		rests := restOf(probe)
 		if rests < open.rests {
 			a.t.looks.Wake() // they may have to come sooner
 		}
@@ -32,6 +32,11 @@ func (a *agent) stamp(probe *api.Probe) {
 	}
 	delete(a.t.mu.stamps, a)
 	a.sendStamp(st)
+}
+
+// restOf returns the maximum time until the agent's next probe.
+func restOf(probe *api.Probe) time.Duration {
+	return min(time.Duration(probe.NextMs)*time.Millisecond, maxRest)
 }
 
 // sendStamp appends a stamp to what the agent is sent. Called with tenure.mu held.
