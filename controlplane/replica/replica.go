@@ -143,7 +143,7 @@ const (
 	// maxBackoff bounds the pause between failed rounds.
 	maxBackoff = 2 * time.Second
 	// maxPoll is the maximum number of Config.Poll between two rounds of a follower. It is reached while the log stays as it is.
-	maxPoll = 10
+	maxPoll = 30
 )
 
 // Run follows and owns until ctx ends, then hands over and returns nil.
