@@ -45,14 +45,16 @@ func repeatKey(f *Forward) string {
 	return key.String()
 }
 
-// find returns the cached answer to a request, or nil. After nil, the caller passes recalls to keep, with the owner's answer.
-func (r *repeats) find(key string, now time.Time) (body []byte, recalls uint64) {
+// find returns the cached answer to a request, or nil. After nil, the caller passes recalls to keep, with the owner's answer. expired reports whether
+// there was an answer that has expired.
+func (r *repeats) find(key string, now time.Time) (body []byte, expired bool, recalls uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a, ok := r.mu.answers[key]; ok && now.Before(a.until) {
-		return a.body, 0
+	a, known := r.mu.answers[key]
+	if known && now.Before(a.until) {
+		return a.body, false, 0
 	}
-	return nil, r.mu.recalls
+	return nil, known, r.mu.recalls
 }
 
 // keep caches an answer, unless recall was called since find. At maxRepeats it drops the expired answers, or all if none has expired.

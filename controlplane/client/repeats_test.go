@@ -28,14 +28,14 @@ func TestRepeats_Bounds(t *testing.T) {
 	for i := range maxRepeats {
 		r.keep(strconv.Itoa(i), 0, []byte{1}, now.Add(time.Hour))
 	}
-	body, _ := r.find("0", now)
+	body, _, _ := r.find("0", now)
 	require.NotNil(t, body)
 	r.keep("one more", 0, []byte{1}, now.Add(time.Hour))
 	require.LessOrEqual(t, len(r.mu.answers), maxRepeats)
-	body, _ = r.find("one more", now)
+	body, _, _ = r.find("one more", now)
 	require.NotNil(t, body)
 
-	_, recalls := r.find(strings.Repeat("x", 9), now)
+	_, _, recalls := r.find(strings.Repeat("x", 9), now)
 	r.recall()
 	r.keep("late", recalls, []byte{1}, now.Add(time.Hour))
 	require.Empty(t, r.mu.answers)

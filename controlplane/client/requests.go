@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/internal/wait"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -106,23 +107,36 @@ type Forward struct {
 // Forward hands a Kafka request to the owner and returns the response's body, after its header. It waits for an owner
 // while there is none, as long as ctx allows. Errors: ErrUnavailable, ErrInvalid (a body that is too large, too), ErrLarge, ErrThrottled.
 //
-// Forward may answer a heartbeat of a group member from a cache, without the owner (see repeats).
+// Forward may answer a heartbeat of a group member from a cache, without the owner (see repeats). If the cached answer has expired and the agent is
+// idle, Forward begins at a multiple of idleSlack.
 func (s *Session) Forward(ctx context.Context, f Forward) ([]byte, error) {
 	key := repeatKey(&f)
 	if key == "" {
 		answer, err := s.forward(ctx, &f)
 		return answer.GetBody(), err
 	}
-	now := time.Now()
-	body, recalls := s.repeats.find(key, now)
+	body, expired, recalls := s.repeats.find(key, time.Now())
 	if body != nil {
 		return body, nil
 	}
+	if expired && s.idle() {
+		if err := wait.For(ctx, wait.Align(0, idleSlack)); err != nil {
+			return nil, unavailable(ctx)
+		}
+	}
+	asked := time.Now()
 	answer, err := s.forward(ctx, &f)
 	if repeat := time.Duration(answer.GetRepeatMs()) * time.Millisecond; repeat > 0 {
-		s.repeats.keep(key, recalls, answer.Body, now.Add(repeat))
+		s.repeats.keep(key, recalls, answer.Body, asked.Add(repeat))
 	}
 	return answer.GetBody(), err
+}
+
+// idle reports whether the agent has told the owner that it is idle.
+func (s *Session) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.stream != nil && s.mu.stream.idle()
 }
 
 // forward hands a request to the owner. The answer is nil after an error.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/internal/grpcerr"
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 var (
@@ -40,6 +41,9 @@ type stream struct {
 	due     time.Time // when next ends
 	commits bool      // a commit was sent since the last tick
 }
+
+// idle reports whether the agent told the owner with its newest probe that it is idle. Called by the sending goroutine, or with Session.mu held.
+func (st *stream) idle() bool { return st.next == st.rest && st.rest > reportInterval }
 
 // call sends a call. Called with Session.mu held.
 func (st *stream) call(c *call) {
@@ -244,12 +248,15 @@ const (
 	// agent costs the owner. A Kafka consumer sends a heartbeat every 3 s by default. Its agent forwards one of them every 12 s (see repeats), and
 	// the probe is in the same message.
 	idleInterval = api.MaxRest - 2500*time.Millisecond
+	// idleSlack is the slack of the time at which idle agents speak to the owner. They do so at multiples of it, so that the owner of many idle
+	// virtual clusters wakes once for several of them. Other agents do not: one burst of all their probes would delay commits.
+	idleSlack = 100 * time.Millisecond
 )
 
 // send writes the outbox in batches, and sends probes and load reports. It ends the stream if the owner leaves a probe without an answer and is
 // silent for StreamTimeout.
 func (s *Session) send(ctx context.Context, st *stream) {
-	tick := time.NewTicker(probeInterval)
+	tick := time.NewTimer(probeInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -268,6 +275,11 @@ func (s *Session) send(ctx context.Context, st *stream) {
 				s.heartbeat(st, reportInterval, false)
 			}
 			st.commits = false
+			pause := probeInterval
+			if st.idle() {
+				pause = wait.Align(pause-idleSlack, idleSlack)
+			}
+			tick.Reset(pause)
 		case <-st.out.signal:
 			if err := s.flush(st); err != nil {
 				st.cancel(fmt.Errorf("send: %w", grpcerr.Plain(err)))
@@ -283,7 +295,7 @@ func (s *Session) flush(st *stream) error {
 		if len(items) == 0 {
 			return nil
 		}
-		if st.next == st.rest && time.Until(st.due) < st.rest-reportInterval {
+		if st.idle() && time.Until(st.due) < st.rest-reportInterval {
 			s.heartbeat(st, st.rest, true)
 			items = append(items, st.out.take()...)
 		}

@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,6 +83,43 @@ func TestRepeats(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 5, l.count(), "another API")
 		a.leave()
+		w.stop(n[0])
+	})
+}
+
+// TestRepeats_AskedTogether: an idle agent forwards a heartbeat at a multiple of 100 ms if the answer before has expired. After a recall it forwards at
+// once, since a rebalance may have begun. So does an agent whose clients write.
+func TestRepeats_AskedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, n, a, l := repeatsWorld(t, "r1")
+		var written atomic.Uint64
+		busy := w.agent(func(c *client.Config) {
+			c.Load = func() *api.Load { return &api.Load{ProduceBytesPerSecond: float64(written.Load())} }
+		})
+		busy.opened()
+		written.Store(1 << 20)
+		time.Sleep(15 * time.Second) // sleeps: fake time
+		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(1030 * time.Millisecond)))
+		beat := func(who *agent) (took time.Duration) {
+			began := time.Now()
+			who.beat(t, "p", "m")
+			return time.Since(began)
+		}
+		for _, who := range []*agent{a, busy} {
+			require.Zero(t, beat(who), "the first")
+		}
+		time.Sleep(12 * time.Second)
+		require.Zero(t, beat(busy))
+		require.Equal(t, 70*time.Millisecond, beat(a))
+		require.Equal(t, 4, l.count())
+		time.Sleep(12*time.Second - 40*time.Millisecond)
+		l.recall()
+		synctest.Wait()
+		require.Zero(t, beat(a))
+		require.Equal(t, 5, l.count())
+		for _, one := range []*agent{a, busy} {
+			one.leave()
+		}
 		w.stop(n[0])
 	})
 }

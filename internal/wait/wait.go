@@ -1,4 +1,4 @@
-// Package wait waits for a duration or for the end of a context, whichever comes first.
+// Package wait waits for a duration or for the end of a context, whichever comes first, and aligns durations.
 package wait
 
 import (
@@ -20,4 +20,10 @@ func For(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// Align returns d, extended by less than slack so that it ends at a multiple of slack by the machine's clock. Waits of many goroutines then end together.
+func Align(d, slack time.Duration) time.Duration {
+	end := time.Now().Add(d + slack - 1)
+	return time.Until(end.Truncate(slack))
 }

@@ -48,3 +48,18 @@ func TestFor(t *testing.T) {
 		})
 	}
 }
+
+func TestAlign(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // the bubble's clock begins at a full second
+		time.Sleep(30 * time.Millisecond)
+		for d, want := range map[time.Duration]time.Duration{
+			0:                     70 * time.Millisecond,
+			70 * time.Millisecond: 70 * time.Millisecond,
+			71 * time.Millisecond: 170 * time.Millisecond,
+		} {
+			require.Equal(t, want, wait.Align(d, 100*time.Millisecond), d)
+		}
+		time.Sleep(70 * time.Millisecond)
+		require.Zero(t, wait.Align(0, 100*time.Millisecond))
+	})
+}

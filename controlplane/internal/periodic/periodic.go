@@ -6,13 +6,15 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 // Pauses of at least long end at multiples of slack, so that the processor wakes once for many Loops. Wake-ups are most of the CPU time of an idle
 // virtual cluster.
 const (
 	long  = 5 * time.Second
-	slack = 100 * time.Millisecond
+	slack = 500 * time.Millisecond
 )
 
 // aligned returns a pause, extended by less than slack if it is long.
@@ -20,8 +22,7 @@ func aligned(pause time.Duration) time.Duration {
 	if pause < long {
 		return pause
 	}
-	end := time.Now().Add(pause + slack - 1)
-	return time.Until(end.Truncate(slack))
+	return wait.Align(pause, slack)
 }
 
 // Loop calls a function again and again, one call at a time. Each call has a goroutine of its own, so no Loop waits for another. The zero
