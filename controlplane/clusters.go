@@ -136,6 +136,18 @@ func (s *clusters) entries() []entry {
 	return all
 }
 
+// owned returns the virtual clusters of etcd that this replica owns, in no order.
+func (s *clusters) owned() (all []*cluster) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, e := range s.mu.bySource {
+		if e.kind == ofEtcd && !e.removed && e.running != nil && e.running.owner() != nil {
+			all = append(all, e.running)
+		}
+	}
+	return all
+}
+
 // name returns the name, or "" for an invalid Spec.
 func (e *entry) name() string {
 	if e.spec == nil {

@@ -130,7 +130,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	c.answers, c.messages = session.NewAnswers(c.cfg.memory()), session.NewMessages(c.cfg.memory())
 	c.clusters = newClusters(c.newCluster, c.readyCluster, set, c.cfg.Registry, c.cfg.Log)
 	c.contacts = newContacts(c.clusters, c.registry().ClusterContacted, c.cfg.Log, c.cfg.Registry)
-	c.placement = newPlacement(c.members, c.clusters.entries, func(ctx context.Context, address, clusterID string) error {
+	c.placement = newPlacement(c.members, c.clusters.owned, func(ctx context.Context, address, clusterID string) error {
 		return askToTake(ctx, address, clusterID, c.members.replicaKey(), c.cfg.ReplicaTLS)
 	}, c.cfg.Log, c.cfg.Registry)
 	c.cfg.Registry.MustRegister(clusterStates{c.clusters})

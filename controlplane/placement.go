@@ -96,10 +96,10 @@ func (c *cluster) loaded() bool {
 // placement hands virtual clusters of etcd over to better placed replicas, one at a time. It asks the better placed replica first, since that
 // replica may have another bucket or a clock that is off. Virtual clusters of the settings stay where they are.
 type placement struct {
-	members  *members
-	clusters func() []entry
-	ask      func(ctx context.Context, address, clusterID string) error // nil if the replica at address can take the virtual cluster over
-	log      *zap.Logger
+	members *members
+	owned   func() []*cluster                                          // virtual clusters of etcd that this replica owns
+	ask     func(ctx context.Context, address, clusterID string) error // nil if the replica at address can take the virtual cluster over
+	log     *zap.Logger
 
 	settled     time.Duration        // settledAfter
 	returnPause time.Duration        // returnPause
@@ -118,10 +118,10 @@ type handOver struct {
 }
 
 func newPlacement(
-	m *members, clusters func() []entry, ask func(ctx context.Context, address, clusterID string) error, log *zap.Logger, reg prometheus.Registerer,
+	m *members, owned func() []*cluster, ask func(ctx context.Context, address, clusterID string) error, log *zap.Logger, reg prometheus.Registerer,
 ) *placement {
 	p := &placement{
-		members: m, clusters: clusters, ask: ask, log: log,
+		members: m, owned: owned, ask: ask, log: log,
 		settled: settledAfter, returnPause: returnPause, since: map[member]time.Time{}, returns: map[string]*handOver{},
 		misplaced: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "freshet_controlplane_misplaced_virtual_clusters",
@@ -151,11 +151,7 @@ func (p *placement) run(ctx context.Context) error {
 func (p *placement) round(ctx context.Context, now time.Time) (found bool) {
 	p.observe(now)
 	misplaced := map[string]*cluster{} // by cluster id
-	for _, e := range p.clusters() {
-		c := e.running
-		if e.kind != ofEtcd || c == nil || c.owner() == nil {
-			continue
-		}
+	for _, c := range p.owned() {
 		if _, ok := p.better(c.clusterID(), now); ok {
 			misplaced[c.clusterID()] = c
 		}
