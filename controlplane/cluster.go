@@ -165,7 +165,7 @@ func (c *cluster) open(clusterID string, warm bool) (*stored, error) {
 	}
 	bounds := c.cfg.boundsOf(c.spec)
 	snapshotBytes, softLog, hardLog := c.cfg.logLimitsOf(c.spec)
-	var memoryRoom func() (factor, existing float64) // nil for virtual clusters of the settings, which have fixed shares of the memory limit
+	var memoryRoom func() (forNew, forExisting float64) // nil for virtual clusters of the settings, which have fixed shares of the memory limit
 	if c.spec.Stored {
 		memoryRoom = c.heap.roomOf(bounds.Bytes)
 	}
@@ -225,7 +225,7 @@ func (c *cluster) owner() *owner.Owner {
 	return s.replica.Owner()
 }
 
-// Owner implements session.Locator. It returns the owner that this replica saw a few polls ago at most, with its address for agents. If there is
+// Owner implements session.Locator. It returns the owner that this replica knows of, with its address for agents. If there is
 // none and etcd fails, the error names etcd, for the logs of agents.
 func (c *cluster) Owner(context.Context) (id, address string, err error) {
 	o, ok := c.located()

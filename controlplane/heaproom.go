@@ -15,7 +15,7 @@ import (
 // Shares of the Go runtime's memory limit that live objects take, at which this replica acts. Spec.Memory bounds each virtual cluster, but the sum of
 // these bounds may exceed the limit. From refuseHeap on, new virtual clusters are refused. The rest is for growth of the existing ones, second states
 // of snapshots, and garbage. From shrinkHeap on, the memory bounds of states fall: to the factor leastRoom at leastHeap, and to leastState from
-// stopHeap on. Existing groups keep their bounds below stopHeap, since their consumers must be able to restart.
+// stopHeap on. The bounds of existing groups fall only at stopHeap, since their consumers must be able to restart.
 const (
 	refuseHeap = 0.7
 	shrinkHeap = 0.8
@@ -47,7 +47,7 @@ func newHeapRoom(reg prometheus.Registerer) *heapRoom {
 	reg.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "freshet_controlplane_heap_fullness",
-			Help: "Share of the Go runtime's memory limit that live objects take, as of the last garbage collection; from 0.7 on new virtual clusters are refused, from 0.8 on the memory bounds of virtual clusters in etcd fall.",
+			Help: "Share of the Go runtime's memory limit that live objects take, as of the last garbage collection; from 0.7 on new virtual clusters are refused, from 0.8 on the memory bounds of virtual clusters in etcd fall, from 0.95 on those of existing groups too.",
 		}, h.fullness),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "freshet_controlplane_state_room", Help: "Factor of the memory bound of each virtual cluster in etcd; below 1 while the heap is nearly full.",
@@ -56,13 +56,13 @@ func newHeapRoom(reg prometheus.Registerer) *heapRoom {
 	return h
 }
 
-// roomOf returns a function that returns the factors of a state's bound in bytes: see owner.Config.MemoryRoom. Both leave leastState at least. The
-// bounds of all existing groups together may exceed the memory, so their growth ends with that of everything else from stopHeap on.
-func (h *heapRoom) roomOf(bound int64) func() (factor, existing float64) {
+// roomOf returns the owner.Config.MemoryRoom of a state with a bound in bytes. With both factors, the state has at least leastState, or bound if that is
+// less. The bounds of all existing groups together may exceed the memory, so from stopHeap on their growth ends as well.
+func (h *heapRoom) roomOf(bound int64) func() (forNew, forExisting float64) {
 	least := min(1, float64(leastState)/float64(max(1, bound)))
-	return func() (factor, existing float64) {
+	return func() (forNew, forExisting float64) {
 		room := h.room()
-		if room == 0 {
+		if room == 0 { // from stopHeap on
 			return least, least
 		}
 		return max(room, least), 1

@@ -83,14 +83,14 @@ func TestHeapRoom_Room(t *testing.T) {
 		h.last.Store(nil)
 		h.read = func() (live, limit uint64) { return c.live, 1000 }
 		require.InDelta(t, c.room, h.room(), 1e-9, "%+v", c)
-		for bound, of := range map[int64]struct{ factor, existing float64 }{
+		for bound, want := range map[int64]struct{ forNew, forExisting float64 }{ // bytes
 			large: {c.ofLarge, c.existing},
 			small: {small, small},
 			1:     {1, 1},
 		} {
-			factor, existing := h.roomOf(bound)()
-			require.InDelta(t, of.factor, factor*float64(bound), 1, "%+v", c)
-			require.InDelta(t, of.existing, existing*float64(bound), 1, "%+v", c)
+			forNew, forExisting := h.roomOf(bound)()
+			require.InDelta(t, want.forNew, forNew*float64(bound), 1, "%+v", c)
+			require.InDelta(t, want.forExisting, forExisting*float64(bound), 1, "%+v", c)
 		}
 	}
 }
@@ -164,8 +164,8 @@ func TestHeapRoom_ManyStates(t *testing.T) {
 	})
 }
 
-// TestHeapRoom_ManyGroups: each of twenty states has one group. Together, the bounds of existing groups exceed the memory. The groups stop growing before
-// the memory is full.
+// TestHeapRoom_ManyGroups: each of twenty states has one group. The bounds of existing groups together exceed the memory, but the groups stop growing
+// before the memory is full.
 func TestHeapRoom_ManyGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bound, limit = 8 << 20, 60 << 20

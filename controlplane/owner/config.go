@@ -47,10 +47,10 @@ type Config struct {
 	// and group metadata leaves, commits are delayed. At MaxBytes, commits, new topics and partitions are refused, and at 9/8 of MaxBytes
 	// every other growth. Configs of retention of topics are refused at 5/4, and configs of brokers never. 0 means no bound.
 	MaxBytes int64
-	// MemoryRoom returns two factors of MaxBytes, each from 0 to 1. The first one is for commits, new topics, groups and transactional IDs, and
-	// markers. It falls while the memory of the process is nearly full. The second one is for growth of existing groups and transactional IDs. It is
-	// 1 until the memory is full. Configs of retention keep MaxBytes. Default 1 and 1.
-	MemoryRoom func() (factor, existing float64)
+	// MemoryRoom returns two factors of MaxBytes, from 0 to 1. forNew lowers the bound of commits, of markers, and of new topics, groups and
+	// transactional IDs. It falls while the memory of the process is nearly full. forExisting lowers the bound of the growth of existing groups and
+	// transactional IDs. It is 1 until the memory is full. The bound of configs of retention stays MaxBytes. Default 1 and 1.
+	MemoryRoom func() (forNew, forExisting float64)
 	MaxWait    time.Duration // maximum wait of a command while groups are delayed; beyond, it is refused as by a full log: 10 s
 
 	Now        func() time.Time      // command time; default time.Now
@@ -77,7 +77,7 @@ func (c *Config) ApplyDefaults() {
 		c.LogRoom = func() float64 { return 1 }
 	}
 	if c.MemoryRoom == nil {
-		c.MemoryRoom = func() (factor, existing float64) { return 1, 1 }
+		c.MemoryRoom = func() (forNew, forExisting float64) { return 1, 1 }
 	}
 	if c.ReserveRoom == nil {
 		c.ReserveRoom = func(int64) (func(), bool) { return func() {}, true }

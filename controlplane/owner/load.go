@@ -35,27 +35,29 @@ const (
 	slowFrom    = 0.75 // commits are delayed
 )
 
-// upTo is a kind of growth with the shares of MaxBytes beyond which it is refused.
+// upTo is a kind of growth with the shares of a base beyond which it is refused.
 type upTo struct {
 	topicsAndGroups float64 // bounds metadata.Load.TopicsAndGroups
 	all             float64 // bounds the whole state
 	markers         float64 // the share of markersRoom; 0 for no bound
-	of              bound
+	of              base    // topicsAndGroups and all are shares of it
 }
 
-// bound is the bytes that the shares of upTo refer to.
-type bound int
+// base is a number of bytes that upTo has shares of.
+type base int
 
 const (
-	ofNew      bound = iota // MaxBytes times the first factor of Config.MemoryRoom
-	ofExisting              // MaxBytes times the second factor of Config.MemoryRoom
-	ofAll                   // MaxBytes
+	ofNew      base = iota // MaxBytes times forNew of Config.MemoryRoom
+	ofExisting             // MaxBytes times forExisting of Config.MemoryRoom
+	ofAll                  // MaxBytes
 )
 
 // The bounds by kind of growth. Topic and group metadata takes at most 9/16 of MaxBytes, except for configs of retention. The other 7/16 are
 // left to commits, which also use the memory that topic and group metadata does not use. When commits have filled MaxBytes, groups and
-// offsets can still grow by an eighth of MaxBytes. Other virtual clusters that fill the memory must not stop consumers that restart, or shorter
-// retention. So MemoryRoom lowers existing only while the memory is full, and never retention, which is a few bytes for each topic.
+// offsets can still grow by an eighth of MaxBytes.
+//
+// If other virtual clusters fill the memory, consumers must still be able to restart, and users to shorten retention. So MemoryRoom lowers the bound of
+// existing only while the memory is full. It never lowers the bound of retention, which is a few bytes for each topic.
 var (
 	commits   = upTo{topicsAndGroups: 1, all: 1}
 	newTopics = upTo{topicsAndGroups: 0.5, all: 1}                             // and partitions
@@ -98,13 +100,13 @@ func (o *Owner) freshShare(load *metadata.Load) float64 {
 // maxBytes returns the current bound of commits and new topics and groups in the state's memory, or 0 for none.
 func (o *Owner) maxBytes() float64 { return o.bytesOf(ofNew) }
 
-// bytesOf returns a bound as of now, or 0 for none.
-func (o *Owner) bytesOf(b bound) float64 {
+// bytesOf returns the current bytes of a base, or 0 without a bound.
+func (o *Owner) bytesOf(b base) float64 {
 	if o.cfg.MaxBytes == 0 {
 		return 0
 	}
-	factor, existing := o.cfg.MemoryRoom()
-	factors := [...]float64{ofNew: factor, ofExisting: existing, ofAll: 1}
+	forNew, forExisting := o.cfg.MemoryRoom()
+	factors := [...]float64{ofNew: forNew, ofExisting: forExisting, ofAll: 1}
 	return max(1, factors[b]*float64(o.cfg.MaxBytes))
 }
 
@@ -152,7 +154,7 @@ func (o *Owner) memoryShare(bytes, topicsAndGroups int64) float64 {
 }
 
 // markersRoom returns the number of partitions that transactions can add before the markers of all open transactions take a share of the
-// extents, or of the memory that a bound (maxBytes) leaves to commits.
+// extents, or of the memory that topic and group metadata leaves to commits. bound is maxBytes.
 func (o *Owner) markersRoom(load *metadata.Load, share, bound float64) int64 {
 	room := share*float64(o.cfg.MaxExtents) - float64(load.Extents)
 	if bound > 0 {
@@ -288,8 +290,8 @@ func (o *Owner) countRefusal(err error) {
 	}
 }
 
-// reserve reserves the growth of a proposal, or returns the ErrOverloaded of the bound that has no room. The load is read under the queue's lock: the
-// apply goroutine stores a new load before it releases the growth of the applied proposals, so the growth counts in one of them at least.
+// reserve reserves the growth of a proposal, or returns the ErrOverloaded of the bound that has no room. It reads the load under the queue's lock. The
+// apply goroutine stores a new load before it releases the growth of the applied proposals. So their growth counts in the load, as reserved, or in both.
 func (o *Owner) reserve(p *Proposal, growth metadata.Growth, to upTo) error {
 	forCommits, bytes := o.maxBytes(), o.bytesOf(to.of)
 	err := o.queue.reserve(growth, func() room { return o.roomOf(o.size.load.Load(), to, forCommits, bytes) })
@@ -299,7 +301,7 @@ func (o *Owner) reserve(p *Proposal, growth metadata.Growth, to upTo) error {
 	return err
 }
 
-// roomOf returns the room for growth of a kind in a state with this load. The bounds are that of commits (maxBytes) and that of the kind (bytesOf).
+// roomOf returns the room for a kind of growth in a state with this load. forCommits is maxBytes, and bytes is the base of the kind (bytesOf).
 func (o *Owner) roomOf(load *metadata.Load, to upTo, forCommits, bytes float64) room {
 	r := room{bytes: math.MaxInt64, topicsAndGroups: math.MaxInt64, markers: math.MaxInt64, empty: load.Empty}
 	if to.markers > 0 {

@@ -323,7 +323,7 @@ func TestOwner_KeepsToTheRoomOfMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const partitions = 200
 		room := 1.0
-		f, end := startBounded(t, func(c *owner.Config) { c.MemoryRoom = func() (factor, existing float64) { return room, 1 } })
+		f, end := startBounded(t, func(c *owner.Config) { c.MemoryRoom = func() (forNew, forExisting float64) { return room, 1 } })
 		defer func() { require.NoError(t, end()) }()
 		f.must(&metadata.CreatePartitions{ID: id.Topic{1}, Count: partitions})
 		f.must(offsetsOf("g", longText))
@@ -379,7 +379,7 @@ func TestOwner_KeepsToTheRoomOfMemory(t *testing.T) {
 func TestOwner_RoomOfMemoryIsForNewThings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		room, existing := 1.0, 1.0
-		f, end := startBounded(t, func(c *owner.Config) { c.MemoryRoom = func() (float64, float64) { return room, existing } })
+		f, end := startBounded(t, func(c *owner.Config) { c.MemoryRoom = func() (forNew, forExisting float64) { return room, existing } })
 		defer func() { require.NoError(t, end()) }()
 		group := func(members ...metadata.GroupMember) *metadata.UpdateGroup {
 			return &metadata.UpdateGroup{Group: "g", Kind: metadata.GroupClassic, Head: fmt.Appendf(nil, "%d members", len(members)), Members: members}
@@ -423,7 +423,7 @@ func TestOwner_ReservesOnTheNewestLoad(t *testing.T) {
 		var f *boundedFixture
 		meanwhile := func() {}
 		f, end := startBounded(t, func(c *owner.Config) {
-			c.MemoryRoom = func() (factor, existing float64) {
+			c.MemoryRoom = func() (forNew, forExisting float64) {
 				do := meanwhile
 				meanwhile = func() {}
 				do()

@@ -155,8 +155,8 @@ type room struct {
 }
 
 // reserve reserves growth, or returns errMemory, errTopicsAndGroups or errMarkers if all reserved growth would then exceed the room. Commits
-// are no topic or group metadata and need no room there. The growth is released when its proposal is answered. left is called with mu held, so no
-// growth moves from the reserved one to the state in between.
+// are no topic or group metadata and need no room there. The growth is released when its proposal is answered. left returns the room. It is called
+// with mu held, so that no growth is released between the reading of the load and that of the reserved growth.
 func (q *queue) reserve(growth metadata.Growth, left func() room) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
