@@ -44,7 +44,7 @@ type agent struct {
 	zone     string       // of the session; set by welcome
 	jobCalls atomic.Int32 // unanswered requests about jobs
 	repeats  atomic.Bool  // the agent may repeat an answer that was not recalled
-	sending  sync.Mutex   // held from take until its items are sent, so that they stay in order
+	sending  sync.Mutex   // held from outbox.take or takeSmall until the items are sent, so that they stay in order
 	protocol uint32       // the agent's own
 	instance string       // of Hello
 	bucket   string       // id of the state's bucket when the agent's own was compared with it
@@ -93,7 +93,7 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	t.log.Info("agent connected", zap.Uint32("session", uint32(session)), zap.String("zone", cut(hello.Zone)),
 		zap.String("address", firstAddress(hello)), zap.String("version", cut(hello.Version)), zap.Bool("new", hello.Session == 0),
 		zap.Stringer("key", keys.FromContext(stream.Context()).Hash))
-	a.sending.Lock() // until the catalogue is sent
+	a.sending.Lock() // until sendCatalogue has sent the catalogue
 	// The sender and the receiver end with the stream, which ends when this function returns at the latest.
 	if !t.spawn(func() { a.send(ctx, stream, catalogue) }) || !t.spawn(func() { a.receive(ctx, stream, rest) }) {
 		return status.Error(codes.Unavailable, errTenureOver.Error())
@@ -345,7 +345,7 @@ func (a *agent) flush(stream rpcStream) error {
 	}
 }
 
-// sendNext sends the next items of the outbox. sent is false if there are none.
+// sendNext sends the next items of the outbox. sent reports whether there were any.
 func (a *agent) sendNext(stream rpcStream) (sent bool, err error) {
 	a.sending.Lock()
 	defer a.sending.Unlock()
@@ -357,8 +357,9 @@ func (a *agent) sendNext(stream rpcStream) (sent bool, err error) {
 	return true, a.sendItems(stream, items)
 }
 
-// sendAnswers sends what the held outbox has on the receiver's goroutine, so that no other one has to wake. It serves idle agents, which have room
-// for small messages. It does nothing while the sender is sending, or if the outbox has more.
+// sendAnswers sends a small message from the held outbox. The receiver calls it for idle agents, so that the sender need not wake. An idle
+// agent's flow-control window has room for a small message, so Send does not block the receiver. If the sender is sending, or the first items are
+// large, sendAnswers leaves all items to the sender.
 func (a *agent) sendAnswers(stream rpcStream) {
 	if !a.sending.TryLock() {
 		return
@@ -413,7 +414,7 @@ func (a *agent) waits() {
 const fewItems = 8
 
 // handle handles the items of one message. One stamp answers all probes of the message. The immediate answers to at most fewItems items leave in
-// one message, those to an idle agent at once.
+// one message. handle itself sends it to an idle agent, and the sender to other agents.
 func (a *agent) handle(ctx context.Context, stream rpcStream, items []*api.AgentItem) {
 	var probe *api.Probe
 	if len(items) <= fewItems {

@@ -147,8 +147,8 @@ func (o *outbox) close() {
 	}
 }
 
-// take removes the next items that can be sent, about batchBytes of them. There are none while the outbox is held. The sender calls sent once it
-// has sent them.
+// take removes the next items that can be sent, at most batchBytes or one larger place. It returns none while the outbox is held. The caller calls
+// sent once it has sent them.
 func (o *outbox) take() (items []*api.OwnerItem, sent func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -158,7 +158,7 @@ func (o *outbox) take() (items []*api.OwnerItem, sent func()) {
 	return o.next(batchBytes)
 }
 
-// takeSmall is take for an outbox that is held, and for at most smallMessage bytes.
+// takeSmall is like take, but also takes from a held outbox. It removes at most smallMessage bytes, and nothing if the first place is larger.
 func (o *outbox) takeSmall() (items []*api.OwnerItem, sent func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -168,7 +168,7 @@ func (o *outbox) takeSmall() (items []*api.OwnerItem, sent func()) {
 	return o.next(smallMessage)
 }
 
-// next removes the next items that can be sent, of at most limit bytes or a single place. Called with mu held.
+// next removes the next items that can be sent, at most limit bytes or one larger place. Called with mu held.
 func (o *outbox) next(limit int) (items []*api.OwnerItem, sent func()) {
 	var answers []*Answer
 	size := 0

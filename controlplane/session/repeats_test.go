@@ -87,8 +87,8 @@ func TestRepeats(t *testing.T) {
 	})
 }
 
-// TestRepeats_AskedTogether: an idle agent forwards a heartbeat at a multiple of 100 ms if the answer before has expired. After a recall it forwards at
-// once, since a rebalance may have begun. So does an agent whose clients write.
+// TestRepeats_AskedTogether: if the repeated answer has expired, an idle agent forwards the next heartbeat at a multiple of 100 ms. After a recall, it
+// forwards the heartbeat at once, since a rebalance may have begun. An agent whose clients write always does.
 func TestRepeats_AskedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, n, a, l := repeatsWorld(t, "r1")

@@ -26,8 +26,8 @@ func (s *sentItems) Send(m *api.ToAgent) error {
 	return nil
 }
 
-// The stamp of an idle agent is sent before handle returns, behind what the outbox had. All else is left to the sender: the stamps of other agents, a
-// large item, and whatever comes while the sender is sending.
+// TestAgent_AnswersIdleAgentsAtOnce: handle sends an idle agent its stamp before it returns, behind earlier items of the outbox. It leaves to the sender
+// the stamps of other agents, large items, and all items while the sender is sending.
 func TestAgent_AnswersIdleAgentsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, _, err := memlog.New().Open("a", metalog.Config{})

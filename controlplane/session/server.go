@@ -36,8 +36,8 @@ var ErrNotServed = errors.New("is not served for this key")
 const (
 	maxStreams     = 64
 	maxHeaderBytes = 16 << 10
-	// maxConnectionIdle is the time without a call after which a connection is closed. Agents close theirs earlier. gRPC has a timer of this time,
-	// and one of pingAfter, for each connection, and each time-out wakes a processor though nothing is to be done.
+	// maxConnectionIdle is the time without a call after which a connection is closed. Agents close theirs earlier. For each connection, gRPC has a
+	// timer of this time and one of pingAfter. Each expiry wakes a processor, mostly for nothing, so both times are long.
 	maxConnectionIdle = 2 * time.Minute
 	// pingAfter is the time without a byte from the agent after which a connection is probed. Streams end earlier, since agents probe and silent
 	// sessions are closed.

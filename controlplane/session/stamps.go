@@ -34,7 +34,7 @@ func (a *agent) stamp(probe *api.Probe) {
 	a.sendStamp(st)
 }
 
-// restOf returns the maximum time until the agent's next probe.
+// restOf returns the maximum time until the agent's next probe, as told with this one. It is above toldRest for idle agents.
 func restOf(probe *api.Probe) time.Duration {
 	return min(time.Duration(probe.NextMs)*time.Millisecond, maxRest)
 }
