@@ -21,7 +21,7 @@ import (
 var errNoOwner = errors.New("no replica knows an owner")
 
 const (
-	// refreshInterval is how often the addresses of replicas are asked for while there is a stream.
+	// refreshInterval is the interval at which an agent with a stream asks for the addresses of replicas, which change rarely.
 	refreshInterval = 5 * time.Minute
 	// idleConnection is the time without a call after which a connection is closed. A connection costs the replica memory and goroutines, and
 	// agents need other replicas than the owner only to find the next owner.

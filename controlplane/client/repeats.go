@@ -45,8 +45,8 @@ func repeatKey(f *Forward) string {
 	return key.String()
 }
 
-// find returns the cached answer to a request, or nil. After nil, the caller passes recalls to keep, with the owner's answer. expired reports whether
-// there was an answer that has expired.
+// find returns the cached answer to a request. If there is none, body is nil, and the caller passes recalls to keep, with the owner's answer. expired
+// reports whether the cache has an answer that has expired.
 func (r *repeats) find(key string, now time.Time) (body []byte, expired bool, recalls uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

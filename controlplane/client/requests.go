@@ -108,7 +108,7 @@ type Forward struct {
 // while there is none, as long as ctx allows. Errors: ErrUnavailable, ErrInvalid (a body that is too large, too), ErrLarge, ErrThrottled.
 //
 // Forward may answer a heartbeat of a group member from a cache, without the owner (see repeats). If the cached answer has expired and the agent is
-// idle, Forward begins at a multiple of idleSlack.
+// idle, Forward waits for the next multiple of idleSlack before it asks the owner.
 func (s *Session) Forward(ctx context.Context, f Forward) ([]byte, error) {
 	key := repeatKey(&f)
 	if key == "" {
@@ -132,7 +132,7 @@ func (s *Session) Forward(ctx context.Context, f Forward) ([]byte, error) {
 	return answer.GetBody(), err
 }
 
-// idle reports whether the agent has told the owner that it is idle.
+// idle reports whether the owner knows that this agent is idle. It is false without a stream.
 func (s *Session) idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

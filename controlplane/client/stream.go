@@ -42,7 +42,7 @@ type stream struct {
 	commits bool      // a commit was sent since the last tick
 }
 
-// idle reports whether the agent told the owner with its newest probe that it is idle. Called by the sending goroutine, or with Session.mu held.
+// idle reports whether the newest heartbeat told the owner that the agent is idle. Called by the sending goroutine, or with Session.mu held.
 func (st *stream) idle() bool { return st.next == st.rest && st.rest > reportInterval }
 
 // call sends a call. Called with Session.mu held.
@@ -248,8 +248,8 @@ const (
 	// agent costs the owner. A Kafka consumer sends a heartbeat every 3 s by default. Its agent forwards one of them every 12 s (see repeats), and
 	// the probe is in the same message.
 	idleInterval = api.MaxRest - 2500*time.Millisecond
-	// idleSlack is the slack of the time at which idle agents speak to the owner. They do so at multiples of it, so that the owner of many idle
-	// virtual clusters wakes once for several of them. Other agents do not: one burst of all their probes would delay commits.
+	// idleSlack is the interval of the times at which idle agents send to the owner: multiples of it by their clocks. So the owner of many idle
+	// virtual clusters wakes once for several of them. Other agents send at any time: one burst of all their probes would delay commits.
 	idleSlack = 100 * time.Millisecond
 )
 
@@ -277,7 +277,7 @@ func (s *Session) send(ctx context.Context, st *stream) {
 			st.commits = false
 			pause := probeInterval
 			if st.idle() {
-				pause = wait.Align(pause-idleSlack, idleSlack)
+				pause = wait.Align(pause-idleSlack, idleSlack) // below probeInterval
 			}
 			tick.Reset(pause)
 		case <-st.out.signal:
