@@ -15,7 +15,7 @@ func Leases(client *clientv3.Client) metalog.LeaseStore { return newLeases(clien
 // CheckOnce looks at the cluster once.
 func (m *Maintainer) CheckOnce(ctx context.Context) error { return m.check(ctx) }
 
-// SilentSince changes when the maintainer first found a member that does not serve.
+// SilentSince sets the time at which the maintainer first found a member that does not serve.
 func (m *Maintainer) SilentSince(at time.Time) { m.silentSince = at }
 
 // DefragTimeout is the time for which a member that does not serve delays the healing of a full cluster.

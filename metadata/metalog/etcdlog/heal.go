@@ -42,12 +42,12 @@ func (m *Maintainer) heal(ctx context.Context, members []member) error {
 	return m.disarm(ctx)
 }
 
-// othersServe returns an error if another member than mb may be defragmented now: it does not serve. In place of a claim (alone), it keeps replicas
-// that heal at the same time from two members at once. A full etcd takes no claim: it refuses lease grants, and transactions that could put. The
-// elected replica renews its lease, but a defragmentation may outlast the term. Then, or if none was elected before etcd was full, every replica heals.
+// othersServe returns an error if a member other than mb does not serve: another replica may be defragmenting it. It replaces the claim of alone,
+// because a full etcd takes no claim: it refuses lease grants, and transactions that could put. Several replicas may heal at once: all do if none
+// was elected before etcd was full, or if a defragmentation outlasted the lease of the elected one.
 //
 // The check is no lock. Replicas that check at the same moment begin with the same member, if they name the members in the same order. There the
-// second defragmentation waits for the first. A member that is down looks the same, so after defragTimeout the healing goes on without it.
+// second defragmentation waits for the first. A member that is down does not serve either, so after defragTimeout the healing goes on without it.
 func (m *Maintainer) othersServe(ctx context.Context, mb member, members []member) error {
 	err := m.allServe(ctx, mb, othersOf(mb, members))
 	if err == nil {
@@ -58,7 +58,7 @@ func (m *Maintainer) othersServe(ctx context.Context, mb member, members []membe
 		m.silentSince = time.Now()
 	}
 	if time.Since(m.silentSince) < defragTimeout {
-		return fmt.Errorf("etcd is out of space, and member %s is not defragmented until all others serve, for %v at most: %w", mb.endpoint, defragTimeout, err)
+		return fmt.Errorf("etcd is out of space, and member %s is not defragmented until all others serve, or %v have passed: %w", mb.endpoint, defragTimeout, err)
 	}
 	m.cfg.Logger.Warn("defragmenting a member of a full etcd though another member does not serve", zap.String("endpoint", mb.endpoint), zap.Error(err))
 	return nil

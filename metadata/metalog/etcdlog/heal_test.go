@@ -27,7 +27,7 @@ func fill(t *testing.T, client *clientv3.Client) {
 	}
 }
 
-// clientOf returns a client that knows all members, and sends requests that are not for a certain member to one of them.
+// clientOf returns a client that knows all members. It sends requests to one of them, except those to a named member.
 func clientOf(t *testing.T, all *clientv3.Client, member string) *clientv3.Client {
 	t.Helper()
 	one, err := etcdlog.NewClient(etcdlog.ClientConfig{Endpoints: []string{member}})
@@ -37,8 +37,8 @@ func clientOf(t *testing.T, all *clientv3.Client, member string) *clientv3.Clien
 	return all
 }
 
-// TestMaintainer_HealsOneMemberAtATime: a replica has a member of a full etcd defragmented, so that the member applies nothing. Another replica, which
-// cannot claim a defragmentation, begins none. A member that goes on like this may be down, and does not keep etcd from healing for good.
+// TestMaintainer_HealsOneMemberAtATime: a member of a full etcd is being defragmented, so it applies nothing. Another replica cannot claim a
+// defragmentation, and begins none. After defragTimeout it does, since the member may be down.
 func TestMaintainer_HealsOneMemberAtATime(t *testing.T) {
 	client, members := startCluster(t, 3, func(c *embed.Config) { c.QuotaBackendBytes = 8 << 20 })
 	endpoints := client.Endpoints()
@@ -59,7 +59,7 @@ func TestMaintainer_HealsOneMemberAtATime(t *testing.T) {
 	busy.LockOutsideApply() // as a defragmentation does
 	unlock := sync.OnceFunc(busy.Unlock)
 	defer unlock()
-	_, err = client.Delete(t.Context(), "history") // which the busy member does not apply
+	_, err = client.Delete(t.Context(), "history") // the busy member does not apply it
 	require.NoError(t, err)
 
 	seen := &seenMaintenance{Maintenance: client.Maintenance}

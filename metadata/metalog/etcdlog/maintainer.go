@@ -81,7 +81,8 @@ func (c *MaintainerConfig) Validate() error {
 
 // Maintainer keeps the etcd cluster small: of all replicas that run one, the elected one compacts old revisions,
 // gives free space back, and heals a cluster that ran out of space. Doing any of it twice is harmless except for defragmentations,
-// so the election is a lease without fencing, and defragmentations have a key of their own (alone), or wait for the other members (othersServe).
+// so the election is a lease without fencing. Defragmentations have a key of their own (alone). In a full cluster, which takes no key, they wait
+// until all other members serve (othersServe).
 type Maintainer struct {
 	cfg     MaintainerConfig
 	metrics *metrics
@@ -94,7 +95,7 @@ type Maintainer struct {
 	crowded      bool        // a member has reached CrowdedFrom
 
 	rewrites    map[string]rewrite // by endpoint
-	silentSince time.Time          // when othersServe first found a member that does not serve, zero for none
+	silentSince time.Time          // of the first othersServe that found a member not to serve; zero while all do
 }
 
 // pastCheck is the revision that a check saw.

@@ -34,7 +34,7 @@ type seenMaintenance struct {
 	checks  int                   // answers about the size of the first endpoint
 	defrags []string              // endpoints in the order of their defragmentations
 	led     int                   // defragmentations of a leader
-	begin   func(endpoint string) // called at the begin of each defragmentation, if set
+	begin   func(endpoint string) // if set, called before each defragmentation
 }
 
 func (s *seenMaintenance) Status(ctx context.Context, endpoint string) (*clientv3.StatusResponse, error) {
@@ -191,7 +191,7 @@ func startMembers(t *testing.T, count int, adjust func(*embed.Config)) *clientv3
 	return client
 }
 
-// startCluster is startMembers that also returns the members.
+// startCluster is like startMembers, and also returns the members.
 func startCluster(t *testing.T, count int, adjust func(*embed.Config)) (*clientv3.Client, []*embed.Etcd) {
 	t.Helper()
 	if testing.Short() {
