@@ -68,7 +68,7 @@ type Config struct {
 	// Limits are the limits of the state. The owner proposes them once the state has metadata.LimitsVersion.
 	Limits metadata.Limits
 
-	Poll        time.Duration // how often ownership and tail are read: 100 ms; up to maxPoll as long while the log stays as it is
+	Poll        time.Duration // between two reads of ownership and tail: 100 ms; up to maxPoll times as long while the log does not grow
 	ReadBytes   int           // of log read at once: 4 MiB
 	Tick        time.Duration // between Tick commands: 10 s
 	StopTimeout time.Duration // for OnOwner's stop before ownership is given up regardless: 200 ms

@@ -142,7 +142,7 @@ func (r *Replica) MayOwn(ctx context.Context) error { return r.clock.mayOwn(ctx,
 const (
 	// maxBackoff bounds the pause between failed rounds.
 	maxBackoff = 2 * time.Second
-	// maxPoll is the maximum number of Config.Poll between two rounds of a follower. It is reached while the log stays as it is.
+	// maxPoll bounds the pause between two rounds of a follower, as a multiple of Config.Poll. The pause doubles while the log does not grow.
 	maxPoll = 30
 )
 
