@@ -21,7 +21,7 @@ const (
 	// maxTakeovers is the number of virtual clusters that a replica takes over at a time, not counting warm ones. Each may load a snapshot.
 	maxTakeovers = 16
 	// leavePause is the time by which a replica that stops hands over idle virtual clusters later than loaded ones.
-	leavePause = 300 * time.Millisecond
+	leavePause = 500 * time.Millisecond
 	// handOverPause is the time between two rounds of hand-overs to better placed replicas while virtual clusters are misplaced.
 	handOverPause = time.Second
 	// lookPause is the time between two rounds while none is misplaced.
