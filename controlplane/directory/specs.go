@@ -69,17 +69,11 @@ func (d Directory) Get(ctx context.Context, clusterID string) (s *Spec, revision
 // Update replaces a Spec whose revision Get returned, if further comparisons hold. The name stays. Errors: ErrSpec, etcd's, ErrChanged also if a further
 // comparison does not hold.
 func (d Directory) Update(ctx context.Context, s *Spec, revision int64, further ...clientv3.Cmp) error {
-	value, err := s.encode()
+	cmps, put, err := d.Replacement(s, revision)
 	if err != nil {
 		return err
 	}
-	resp, err := d.Client.Txn(ctx).
-		If(append(further,
-			clientv3.Compare(clientv3.ModRevision(d.SpecKey(s.ID)), "=", revision),
-			clientv3.Compare(clientv3.Value(d.key(s.Name)), "=", s.ID),
-		)...).
-		Then(clientv3.OpPut(d.SpecKey(s.ID), string(value))).
-		Commit()
+	resp, err := d.Client.Txn(ctx).If(append(further, cmps...)...).Then(put).Commit()
 	switch {
 	case err != nil:
 		return fmt.Errorf("store virtual cluster %s in etcd: %w", s.Name, err)
@@ -87,6 +81,18 @@ func (d Directory) Update(ctx context.Context, s *Spec, revision int64, further 
 		return fmt.Errorf("%w: %s", ErrChanged, s.Name)
 	}
 	return nil
+}
+
+// Replacement returns the comparisons and the operation of Update, as a part of a transaction. Error: ErrSpec.
+func (d Directory) Replacement(s *Spec, revision int64) (cmps []clientv3.Cmp, put clientv3.Op, err error) {
+	value, err := s.encode()
+	if err != nil {
+		return nil, put, err
+	}
+	return []clientv3.Cmp{
+		clientv3.Compare(clientv3.ModRevision(d.SpecKey(s.ID)), "=", revision),
+		clientv3.Compare(clientv3.Value(d.key(s.Name)), "=", s.ID),
+	}, clientv3.OpPut(d.SpecKey(s.ID), string(value)), nil
 }
 
 // Removal removes a virtual cluster from etcd, as a part of a transaction.

@@ -34,7 +34,7 @@ type Entry struct {
 	Actor   string    `json:"actor"`
 	Address string    `json:"address,omitempty"`
 	Action  string    `json:"action"`  // for example "member.add"
-	Subject string    `json:"subject"` // ID of the changed record, and its name if it has one
+	Subject string    `json:"subject"` // ID of the changed record, and its name if it has one, or the changed limits
 	Time    time.Time `json:"time"`
 }
 

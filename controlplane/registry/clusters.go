@@ -224,6 +224,36 @@ func (r *Registry) UpdateCluster(ctx context.Context, by Actor, clusterID string
 	})
 }
 
+// LimitCluster replaces the Spec of a cluster in one transaction with its audit entry. plan returns the changed limits in words, "" for none, with the comparisons and
+// the operation of Directory.Replacement; it may run several times. Errors: those of Cluster and Team, of plan, ErrPurged, ErrDeleting, ErrConflict.
+func (r *Registry) LimitCluster(ctx context.Context, by Actor, clusterID string, plan func() (limits string, cmps []clientv3.Cmp, put clientv3.Op, err error)) error {
+	found, err := r.Cluster(ctx, clusterID)
+	if err != nil {
+		return err
+	}
+	err = r.inTeam(ctx, by, found.Team, func(*Team) (change, error) {
+		c, err := r.Cluster(ctx, clusterID)
+		if err != nil {
+			return change{}, err
+		}
+		if !c.Purged.IsZero() {
+			return change{}, ErrPurged
+		}
+		limits, cmps, put, err := plan()
+		if err == nil && limits == "" {
+			err = errSame
+		}
+		return change{action: "cluster.limit", subject: c.ID + " " + limits, cmps: append(cmps, r.unchanged(c)), ops: []clientv3.Op{put}}, err
+	})
+	if errors.Is(err, errSame) {
+		return nil
+	}
+	return err
+}
+
+// errSame ends a transaction that would change nothing.
+var errSame = errors.New("nothing changes")
+
 var (
 	// ErrNotDeleted is returned by PurgeCluster and RemoveCluster for a cluster in another state than Deleted.
 	ErrNotDeleted = errors.New("the cluster is not deleted: delete it first")

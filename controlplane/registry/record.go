@@ -29,7 +29,7 @@ const (
 	MaxPasswordHashBytes = 512
 	MaxAddressBytes      = 64
 	MaxShownBytes        = 12 // beginning of an agent key; the secret follows later
-	MaxSubjectBytes      = 300
+	MaxSubjectBytes      = 512
 	maxRecordBytes       = 64 << 10
 )
 

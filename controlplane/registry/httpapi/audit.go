@@ -16,7 +16,7 @@ type Entry struct {
 	Actor   string    `json:"actor" doc:"ID of the account that made the change. With an API token, the first 8 digits of its ID follow."`
 	Address string    `json:"address,omitempty" doc:"Network address of the request."`
 	Action  string    `json:"action" doc:"Kind of the change, for example member.add."`
-	Subject string    `json:"subject" doc:"ID of the changed record, with its name if it has one."`
+	Subject string    `json:"subject" doc:"ID of the changed record, with its name if it has one. Of cluster.limit: the ID, and the former and new value of each changed limit, where 0 is the default."`
 	Time    time.Time `json:"time" doc:"Time of the change."`
 
 	ActorEmail   string `json:"actor_email,omitempty" doc:"E-mail address of the actor's account, unless it was deleted."`

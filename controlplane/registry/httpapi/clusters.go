@@ -45,6 +45,7 @@ type Cluster struct {
 	Expires *time.Time `json:"expires,omitempty" doc:"Time from which a demo is deleted. Other clusters have none."`
 	Deleted *time.Time `json:"deleted,omitempty" doc:"Time of deletion, if the state is deleted."`
 	Purge   *time.Time `json:"purge,omitempty" doc:"Time from which a deleted cluster is removed for good. Until then it can be brought back, and its name is taken."`
+	Limits  *Limits    `json:"limits,omitempty" doc:"Limits of the cluster, which operators change. Absent if the server cannot read them."`
 }
 
 // DeletedCluster is a deleted cluster with what it leaves in the bucket of its agents.
@@ -78,7 +79,8 @@ type renameClusterInput struct {
 	Body clusterName
 }
 
-func showCluster(c *registry.Cluster) Cluster {
+// show returns a cluster with the limits of its Spec. Error: etcd's.
+func (h *Handler) show(ctx context.Context, c *registry.Cluster) (Cluster, error) {
 	shown := Cluster{ID: c.ID, Name: c.Name, State: string(c.State), Created: c.Created}
 	if !c.Expires.IsZero() {
 		shown.Expires = &c.Expires
@@ -86,7 +88,15 @@ func showCluster(c *registry.Cluster) Cluster {
 	if !c.Deleted.IsZero() {
 		shown.Deleted, shown.Purge = &c.Deleted, new(c.PurgeTime())
 	}
-	return shown
+	spec, _, err := h.cfg.Directory.Get(ctx, c.ID)
+	switch {
+	case unreadable(err): // the cluster is not served, and its other fields are still of use
+	case err != nil:
+		return Cluster{}, err
+	case spec != nil:
+		shown.Limits = limitsOf(spec)
+	}
+	return shown, nil
 }
 
 func showDeleted(c Cluster) *deletedClusterOutput {
@@ -118,7 +128,7 @@ func (h *Handler) routeClusters(r *router) {
 		// The order is that of the names at the time of the list. A cluster that was renamed meanwhile would be out of order.
 		slices.SortFunc(all.Records, func(a, b *registry.Cluster) int { return strings.Compare(a.Name, b.Name) })
 		return paginate(h, in.PageInput, "clusters/"+in.Team, all, func(c *registry.Cluster) string { return c.Name },
-			func(c *registry.Cluster) (Cluster, error) { return showCluster(c), nil })
+			func(c *registry.Cluster) (Cluster, error) { return h.show(ctx, c) })
 	})
 	handle(h, r, "create-cluster", func(ctx context.Context, who *caller, in *createClusterInput) (*clusterOutput, error) {
 		clusterID, err := h.createCluster(ctx, who, in)
@@ -132,7 +142,8 @@ func (h *Handler) routeClusters(r *router) {
 		if err != nil {
 			return nil, err
 		}
-		return &clusterOutput{showCluster(c)}, nil
+		shown, err := h.show(ctx, c)
+		return &clusterOutput{shown}, err
 	})
 	handle(h, r, "rename-cluster", func(ctx context.Context, who *caller, in *renameClusterInput) (*clusterOutput, error) {
 		return h.update(ctx, who, &in.ClusterInput, func(c *registry.Cluster) error {
@@ -182,7 +193,8 @@ func (h *Handler) purge(ctx context.Context, who *caller, in *ClusterInput) (*de
 	if h.cfg.Purge != nil {
 		h.cfg.Purge()
 	}
-	return showDeleted(showCluster(c)), nil
+	shown, err := h.show(ctx, c)
+	return showDeleted(shown), err
 }
 
 // createCluster stores the record of a cluster and returns its ID. If the team has an active cluster of the name without a Spec, an earlier
@@ -310,7 +322,8 @@ func (h *Handler) settled(ctx context.Context, clusterID string) (*clusterOutput
 	if err != nil {
 		return nil, err
 	}
-	return &clusterOutput{showCluster(c)}, nil
+	shown, err := h.show(ctx, c)
+	return &clusterOutput{shown}, err
 }
 
 // settle writes the state and the agent keys of a cluster's records into its Spec. Every change of the records calls it afterwards.

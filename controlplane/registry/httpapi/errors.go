@@ -126,13 +126,14 @@ var answers = []struct {
 	{errNameTaken, http.StatusConflict},
 	{errNameDeleted, http.StatusConflict},
 	{errNamePurged, http.StatusConflict},
+	{errNoSpec, http.StatusConflict},
 	{registry.ErrNotDeleted, http.StatusConflict},
 	{registry.ErrPurged, http.StatusConflict},
 	{registry.ErrExpired, http.StatusConflict},
 	{errNoInvitation, http.StatusNotFound},
 	{errNoSignUp, http.StatusNotFound},
 	{errNoToken, http.StatusNotFound},
-	{errNoTeam, http.StatusNotFound},
+	{errNoID, http.StatusNotFound},
 	{registry.ErrNotFound, http.StatusNotFound},
 }
 

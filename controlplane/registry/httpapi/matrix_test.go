@@ -94,6 +94,7 @@ var samples = map[string]sample{
 		return "", `{"name":"` + name("team") + `","email":"` + name("first") + `@example.com"}`
 	},
 	"list-all-clusters": rest("", ""),
+	"limit-cluster":     onCluster("/limits", `{"partitions":10}`),
 	"approve-team":      rest("/approve", ""),
 	"sign-up": func(t *testing.T, f *fixture, _ *person) (string, string) {
 		t.Helper()
@@ -280,7 +281,12 @@ func TestMatrix(t *testing.T) {
 				if ok {
 					path, body = create(t, f, i.who)
 				}
-				if path = "/v1/teams/" + f.team + path; !strings.HasPrefix(r.path, teamPath) {
+				switch {
+				case strings.HasPrefix(r.path, teamPath):
+					path = "/v1/teams/" + f.team + path
+				case path != "":
+					path = "/v1" + path
+				default:
 					path = r.path
 				}
 				a := f.do(t, i.sign(request{method: r.method, path: path, body: body}))

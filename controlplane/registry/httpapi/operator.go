@@ -36,14 +36,14 @@ type TeamCluster struct {
 	Approved bool   `json:"team_approved" doc:"Whether an operator has created or approved the team."`
 }
 
-// errNoTeam is returned to an operator for the ID of a team that is not stored.
-var errNoTeam = errors.New("not found: want an id of `freshet ctl cluster list-all`")
+// errNoID is returned to an operator for the ID of a team or a cluster that is not stored.
+var errNoID = errors.New("not found: want an id of `freshet ctl cluster list-all`")
 
 func (h *Handler) routeOperator(r *router) {
 	handle(h, r, "create-team", h.createTeam)
 	handle(h, r, "approve-team", func(ctx context.Context, who *caller, in *TeamInput) (*teamOutput, error) {
 		if err := h.cfg.Registry.ApproveTeam(ctx, who.actor(), in.Team); err != nil {
-			return nil, notFoundAs(err, errNoTeam)
+			return nil, notFoundAs(err, errNoID)
 		}
 		return h.team(ctx, in.Team)
 	})
@@ -54,21 +54,28 @@ func (h *Handler) routeOperator(r *router) {
 		}
 		teams := map[string]registry.Team{} // by ID
 		return paginate(h, *in, "all-clusters", all, func(c *registry.Cluster) string { return c.ID }, func(c *registry.Cluster) (TeamCluster, error) {
-			if _, known := teams[c.Team]; !known {
-				t, err := h.cfg.Registry.Team(ctx, c.Team)
-				switch {
-				case err == nil:
-					teams[c.Team] = *t
-				case errors.Is(err, registry.ErrNotFound) || unreadable(err):
-					teams[c.Team] = registry.Team{SignedUp: true}
-				default:
-					return TeamCluster{}, err
-				}
-			}
-			t := teams[c.Team]
-			return TeamCluster{Cluster: showCluster(c), Team: c.Team, TeamName: t.Name, Approved: t.Approved()}, nil
+			return h.showToOperator(ctx, c, teams)
 		})
 	})
+	handle(h, r, "limit-cluster", h.limit)
+}
+
+// showToOperator returns a cluster with its team. teams has the teams that were read before. Error: etcd's.
+func (h *Handler) showToOperator(ctx context.Context, c *registry.Cluster, teams map[string]registry.Team) (TeamCluster, error) {
+	if _, known := teams[c.Team]; !known {
+		t, err := h.cfg.Registry.Team(ctx, c.Team)
+		switch {
+		case err == nil:
+			teams[c.Team] = *t
+		case errors.Is(err, registry.ErrNotFound) || unreadable(err):
+			teams[c.Team] = registry.Team{SignedUp: true}
+		default:
+			return TeamCluster{}, err
+		}
+	}
+	shown, err := h.show(ctx, c)
+	t := teams[c.Team]
+	return TeamCluster{Cluster: shown, Team: c.Team, TeamName: t.Name, Approved: t.Approved()}, err
 }
 
 // createTeam stores an account, a team and an API token, one after the other. A request that ended in between leaves an account that the same request

@@ -1,12 +1,19 @@
 package httpapi
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
 	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/controlplane/registry"
+	"github.com/freshet-io/freshet/metadata"
 )
 
 // TestCreateTeam creates the first team of an empty registry, and a second one of the same owner. The token opens its own team alone.
@@ -99,4 +106,153 @@ func TestCreateTeam_OfAnUnverifiedAccount(t *testing.T) {
 	a := f.do(t, create)
 	require.Equal(t, http.StatusConflict, a.status, a.text)
 	require.Contains(t, a.text, "the address was not verified")
+}
+
+// limitCluster makes a request for limits with the operator key, and requires a status.
+func (f *fixture) limitCluster(t *testing.T, id, body string, status int) answer {
+	t.Helper()
+	a := f.do(t, request{method: http.MethodPatch, path: "/v1/clusters/" + id + "/limits", body: body}.bearer(operatorKey))
+	require.Equal(t, status, a.status, a.text)
+	return a
+}
+
+// TestLimitCluster changes limits one after the other. Absent ones stay, 0 is the default, and the team sees the limits and an audit entry of each change.
+func TestLimitCluster(t *testing.T) {
+	f := open(t)
+	id, path := f.newCluster(t)
+	defaults := map[string]any{"memory_bytes": float64(directory.DefaultMemory), "log_bytes": float64(directory.DefaultLogBytes), "warm": false}
+	limits := func() any { return f.as(t, registry.ReadOnly, http.MethodGet, path, "", http.StatusOK).body(t)["limits"] }
+	newest := func() map[string]any {
+		a := f.as(t, registry.Admin, http.MethodGet, "/audit?limit=1", "", http.StatusOK)
+		return a.body(t)["items"].([]any)[0].(map[string]any)
+	}
+	require.Equal(t, defaults, limits())
+	keys := f.spec(t, id).Keys
+
+	a := f.limitCluster(t, id, `{"memory_bytes":67108864,"log_bytes":16777216,"warm":true,"topics":1,"partitions":2,"groups":3,"group_members":4,`+
+		`"transactional_ids":5,"offset_bytes":6,"text_bytes":7}`, http.StatusOK)
+	all := map[string]any{
+		"memory_bytes": 67108864., "log_bytes": 16777216., "warm": true, "topics": 1., "partitions": 2., "groups": 3., "group_members": 4.,
+		"transactional_ids": 5., "offset_bytes": 6., "text_bytes": 7.,
+	}
+	require.Equal(t, all, a.body(t)["limits"])
+	require.Equal(t, f.team, a.body(t)["team"])
+	require.Equal(t, all, limits())
+	spec := f.spec(t, id)
+	require.Equal(t, &directory.Spec{
+		ID: id, Stored: true, Name: id, State: directory.Active, Memory: 64 << 20, LogBytes: 16 << 20, Warm: true, Limits: metadata.Limits{1, 2, 3, 4, 5, 6, 7},
+		DefaultPartitions: 1, Keys: keys,
+	}, spec)
+	e := newest()
+	require.Equal(t, []any{"cluster.limit", id + " memory_bytes 134217728 -> 67108864, log_bytes 33554432 -> 16777216, topics 0 -> 1, partitions 0 -> 2, groups 0 -> 3, " +
+		"group_members 0 -> 4, transactional_ids 0 -> 5, offset_bytes 0 -> 6, text_bytes 0 -> 7, warm false -> true"}, []any{e["action"], e["subject"]})
+	require.Regexp(t, "^operator key [0-9a-f]{8}$", e["actor"])
+
+	for _, same := range []string{`{}`, `{"partitions":2}`} {
+		f.limitCluster(t, id, same, http.StatusOK)
+		require.Equal(t, e, newest(), "no entry without a change")
+	}
+	f.limitCluster(t, id, `{"partitions":20}`, http.StatusOK)
+	require.Equal(t, id+" partitions 2 -> 20", newest()["subject"])
+	all["partitions"] = 20.
+	require.Equal(t, all, limits())
+	f.as(t, registry.Admin, http.MethodPost, path+"/suspend", "", http.StatusOK)
+	require.Equal(t, all, f.as(t, registry.Admin, http.MethodPost, path+"/resume", "", http.StatusOK).body(t)["limits"])
+	list := f.do(t, request{method: http.MethodGet, path: "/v1/clusters"}.bearer(operatorKey)).body(t)["items"].([]any)
+	require.Equal(t, all, list[0].(map[string]any)["limits"])
+
+	f.limitCluster(t, id, `{"memory_bytes":0,"log_bytes":0,"warm":false,"topics":0,"partitions":0,"groups":0,"group_members":0,"transactional_ids":0,`+
+		`"offset_bytes":0,"text_bytes":0}`, http.StatusOK)
+	require.Equal(t, defaults, limits())
+
+	f.as(t, registry.Owner, http.MethodPatch, "/clusters/"+id+"/limits", `{"partitions":1}`, http.StatusNotFound)
+	require.Contains(t, f.limitCluster(t, "none", `{"partitions":1}`, http.StatusNotFound).text, "want an id of `freshet ctl cluster list-all`")
+	f.as(t, registry.Admin, http.MethodDelete, path, "", http.StatusOK)
+	f.limitCluster(t, id, `{"partitions":1}`, http.StatusOK)
+	f.as(t, registry.Admin, http.MethodPost, path+"/purge", "", http.StatusAccepted)
+	f.limitCluster(t, id, `{"partitions":2}`, http.StatusConflict)
+}
+
+// TestLimitCluster_Bounds: each limit has a minimum and a maximum, which its error names. A request with one fault changes nothing.
+func TestLimitCluster_Bounds(t *testing.T) {
+	f := open(t)
+	id, _ := f.newCluster(t)
+	before := f.spec(t, id)
+	body := func(name string, value int64) string { return fmt.Sprintf(`{"warm":true,%q:%d}`, name, value) }
+	for _, l := range new(Limits).each(new(directory.Spec)) {
+		for _, value := range []int64{-1, l.least - 1, l.most + 1, math.MaxInt64} {
+			if value == 0 {
+				continue
+			}
+			a := f.limitCluster(t, id, body(l.name, value), http.StatusUnprocessableEntity)
+			require.Equal(t, []any{map[string]any{"location": "body." + l.name, "message": fmt.Sprintf("expected %d to %d, or 0 for the default", l.least, l.most)}}, a.body(t)["errors"])
+			require.Equal(t, before, f.spec(t, id))
+		}
+	}
+	f.limitCluster(t, id, `{"partition":1}`, http.StatusUnprocessableEntity)
+	f.limitCluster(t, id, `{"partitions":1.5}`, http.StatusUnprocessableEntity)
+	for _, l := range new(Limits).each(new(directory.Spec)) {
+		for _, value := range []int64{l.least, l.most} {
+			require.EqualValues(t, value, f.limitCluster(t, id, body(l.name, value), http.StatusOK).body(t)["limits"].(map[string]any)[l.name])
+		}
+	}
+}
+
+// TestLimitCluster_LongestEntry changes all limits of a description that a person wrote with the largest numbers. The audit entry has room for them.
+func TestLimitCluster_LongestEntry(t *testing.T) {
+	f := open(t)
+	id, _ := f.newCluster(t)
+	spec, revision, err := f.dir.Get(t.Context(), id)
+	require.NoError(t, err)
+	most := Limits{Warm: new(true)}
+	for _, l := range most.each(spec) {
+		*l.stored, *l.field = math.MaxInt64, &l.most
+	}
+	require.NoError(t, f.dir.Update(t.Context(), spec, revision))
+	text, err := json.Marshal(most)
+	require.NoError(t, err)
+	f.limitCluster(t, id, string(text), http.StatusOK)
+	entry := f.as(t, registry.Admin, http.MethodGet, "/audit?limit=1", "", http.StatusOK).body(t)["items"].([]any)[0].(map[string]any)
+	require.Contains(t, entry["subject"], "warm false -> true")
+	t.Logf("%d bytes of %d", len(entry["subject"].(string)), registry.MaxSubjectBytes)
+}
+
+// TestLimitCluster_AtOnce: changes of limits, keys and the state at the same time by two replicas are all made.
+func TestLimitCluster_AtOnce(t *testing.T) {
+	f := open(t)
+	id, path := f.newCluster(t)
+	var all errgroup.Group
+	all.SetLimit(2)
+	for i, body := range []string{`{"topics":11}`, `{"groups":12}`, `{"partitions":13}`, `{"log_bytes":16777216}`} {
+		all.Go(func() error {
+			a := f.doOn(t, i%2, request{method: http.MethodPatch, path: "/v1/clusters/" + id + "/limits", body: body}.bearer(operatorKey))
+			if a.status != http.StatusOK {
+				return errors.New(a.text)
+			}
+			a = f.doOn(t, i%2, request{method: http.MethodPost, path: "/v1/teams/" + f.team + path + "/agent-keys", body: `{"name":"key"}`}.bearer(f.accounts[registry.Owner].token))
+			if a.status != http.StatusCreated {
+				return errors.New(a.text)
+			}
+			return nil
+		})
+	}
+	require.NoError(t, all.Wait())
+	spec := f.spec(t, id)
+	require.Equal(t, metadata.Limits{metadata.LimitTopics: 11, metadata.LimitGroups: 12, metadata.LimitPartitions: 13}, spec.Limits)
+	require.EqualValues(t, 16<<20, spec.LogBytes)
+	require.Len(t, spec.Keys, 4)
+}
+
+// TestLimitCluster_Unreadable: a cluster whose description cannot be read is listed without limits, and one without a description has no limits yet.
+func TestLimitCluster_Unreadable(t *testing.T) {
+	f := open(t)
+	id, path := f.newCluster(t)
+	_, err := f.etcd.Client().Put(t.Context(), f.dir.SpecKey(id), "malformed")
+	require.NoError(t, err)
+	require.NotContains(t, f.as(t, registry.ReadOnly, http.MethodGet, path, "", http.StatusOK).text, "limits")
+	f.limitCluster(t, id, `{"partitions":1}`, http.StatusInternalServerError)
+	_, err = f.etcd.Client().Delete(t.Context(), f.dir.SpecKey(id))
+	require.NoError(t, err)
+	require.NotContains(t, f.as(t, registry.ReadOnly, http.MethodGet, path, "", http.StatusOK).text, "limits")
+	require.Contains(t, f.limitCluster(t, id, `{"partitions":1}`, http.StatusConflict).text, "the creation of the cluster was interrupted")
 }

@@ -88,6 +88,10 @@ var routes = []route{
 		"Returns the virtual clusters of all teams in order of their IDs, deleted ones included, with the names that their tenants gave them.",
 	},
 	{
+		"limit-cluster", http.MethodPatch, "/v1/clusters/{cluster}/limits", operator, http.StatusOK, "Change limits of a cluster",
+		"Changes the limits of a virtual cluster that the request has. Control planes apply them within 10 s. If memory_bytes, log_bytes or warm change, they restart the virtual cluster, which delays its clients.",
+	},
+	{
 		"sign-up", http.MethodPost, "/v1/signup", public, http.StatusCreated, "Sign up",
 		"Creates an account with a team, a virtual cluster and an agent key, if --signup is open. The cluster of a demo is deleted after 24 h. If an earlier request was interrupted, or its answer was lost, the " +
 			"same request with the same password gets another agent key. Only this answer has the key. With --smtp-url, the answer is 202, and a mail has the token of " +
