@@ -179,12 +179,13 @@ func newCtlTeam(p program.Program) *cobra.Command {
 
 func newCtlCluster(p program.Program) *cobra.Command {
 	const one = "the name or id of one cluster"
-	return program.Parent("cluster", "List, create, show, rename, suspend, resume, delete, undelete and purge virtual clusters",
+	return program.Parent("cluster", "List, create, show, rename, suspend, resume, delete, undelete, purge and limit virtual clusters",
 		ctlCommand{use: "list", short: "List the virtual clusters of the team", takes: "no arguments", run: withoutArgument(ctl.ListClusters)}.command(p),
 		ctlCommand{
 			use: "list-all", short: "List the virtual clusters of all teams, with an operator key", takes: "no arguments", operator: true,
 			run: withoutArgument(ctl.ListAllClusters),
 		}.command(p),
+		newCtlClusterLimit(p),
 		ctlCommand{use: "create NAME", short: "Create a virtual cluster", args: 1, takes: "the name of one cluster", run: withArgument(ctl.CreateCluster)}.command(p),
 		ctlCommand{use: "get CLUSTER", short: "Show a virtual cluster", args: 1, takes: one, run: withArgument(ctl.GetCluster)}.command(p),
 		ctlCommand{

@@ -121,7 +121,21 @@ func TestCtl(t *testing.T) {
 	require.Regexp(t, `^cluster main with id \S{22} is active$`, out)
 	clusterID := strings.Fields(out)[4]
 	out, _ = h.ctl(t, program.ExitOK, "cluster", "list-all", "--operator-key", operatorKey)
-	require.Regexp(t, `^CLUSTER ID +TEAM +NAME +STATE +CREATED +TEAM ID +APPROVED\n`+clusterID+` +orders +main +active +20\S+ +\S{22} +yes$`, out)
+	require.Regexp(t, `^CLUSTER ID +TEAM +NAME +STATE +CREATED +TEAM ID +APPROVED +LIMITS\n`+clusterID+` +orders +main +active +20\S+ +\S{22} +yes +memory=128MiB log-bytes=32MiB$`, out)
+	out, _ = h.ctl(t, program.ExitOK, "cluster", "limit", clusterID, "--operator-key", operatorKey, "--memory", "64MiB", "--log-bytes=16MiB", "--warm",
+		"--topics=1", "--partitions=2", "--groups=3", "--group-members=4", "--transactional-ids=5", "--offset-bytes=6KiB", "--text-bytes=7KiB")
+	const limits = "memory=64MiB log-bytes=16MiB warm topics=1 partitions=2 groups=3 group-members=4 transactional-ids=5 offset-bytes=6KiB text-bytes=7KiB"
+	require.Equal(t, "cluster main with id "+clusterID+" has the limits: "+limits, out)
+	out, _ = h.ctl(t, program.ExitOK, "cluster", "get", "main")
+	require.Equal(t, "cluster main with id "+clusterID+" is active, with the limits: "+limits, out)
+	out, _ = h.ctl(t, program.ExitOK, "cluster", "limit", clusterID, "--operator-key", operatorKey, "--partitions=0", "--warm=false", "--offset-bytes=0")
+	require.Contains(t, out, "log-bytes=16MiB topics=1 groups=3 group-members=4 transactional-ids=5 text-bytes=7KiB")
+	_, errs = h.ctl(t, program.ExitFailed, "cluster", "limit", clusterID, "--operator-key", operatorKey, "--memory", "1MiB")
+	require.Contains(t, errs, "body.memory_bytes: expected 16777216 to 68719476736, or 0 for the default")
+	_, errs = h.ctl(t, program.ExitUsage, "cluster", "limit", clusterID, "--operator-key", operatorKey)
+	require.Contains(t, errs, "want one limit or more")
+	_, errs = h.ctl(t, program.ExitUsage, "cluster", "limit", clusterID, "--operator-key", operatorKey, "--partitions", "many")
+	require.Contains(t, errs, "want a number")
 	key, errs := h.ctl(t, program.ExitOK, "key", "create", "main", "agents")
 	_, err = accesskey.ClusterOf(accesskey.AgentPrefix, key)
 	require.NoError(t, err)

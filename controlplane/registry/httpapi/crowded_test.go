@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -56,10 +55,7 @@ func TestEtcdCrowded(t *testing.T) {
 			if create, ok := samples[r.id]; ok {
 				path, body = create(t, f, who)
 			}
-			if path = "/v1/teams/" + f.team + path; !strings.HasPrefix(r.path, teamPath) {
-				path = r.path
-			}
-			req := request{method: r.method, path: path, body: body}.cookie(who.session)
+			req := request{method: r.method, path: f.pathOf(r, path), body: body}.cookie(who.session)
 			if r.access == operator {
 				req = req.bearer(operatorKey)
 			}

@@ -87,6 +87,17 @@ func (f *fixture) temporary(t *testing.T) string {
 	return a.ID
 }
 
+// pathOf returns the path of a request of a route. rest is the path of its sample.
+func (f *fixture) pathOf(r route, rest string) string {
+	switch {
+	case strings.HasPrefix(r.path, teamPath):
+		return "/v1/teams/" + f.team + rest
+	case rest != "":
+		return "/v1" + rest
+	}
+	return r.path
+}
+
 // samples has a sample of each route.
 var samples = map[string]sample{
 	"create-team": func(t *testing.T, f *fixture, _ *person) (string, string) {
@@ -281,15 +292,7 @@ func TestMatrix(t *testing.T) {
 				if ok {
 					path, body = create(t, f, i.who)
 				}
-				switch {
-				case strings.HasPrefix(r.path, teamPath):
-					path = "/v1/teams/" + f.team + path
-				case path != "":
-					path = "/v1" + path
-				default:
-					path = r.path
-				}
-				a := f.do(t, i.sign(request{method: r.method, path: path, body: body}))
+				a := f.do(t, i.sign(request{method: r.method, path: f.pathOf(r, path), body: body}))
 				require.Equal(t, expected(r, i), a.status, a.text)
 				if a.status >= http.StatusBadRequest {
 					require.Equal(t, "application/problem+json", a.header.Get("Content-Type"))

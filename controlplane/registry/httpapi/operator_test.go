@@ -121,7 +121,9 @@ func TestLimitCluster(t *testing.T) {
 	f := open(t)
 	id, path := f.newCluster(t)
 	defaults := map[string]any{"memory_bytes": float64(directory.DefaultMemory), "log_bytes": float64(directory.DefaultLogBytes), "warm": false}
-	limits := func() any { return f.as(t, registry.ReadOnly, http.MethodGet, path, "", http.StatusOK).body(t)["limits"] }
+	limits := func() any {
+		return f.as(t, registry.ReadOnly, http.MethodGet, path, "", http.StatusOK).body(t)["limits"]
+	}
 	newest := func() map[string]any {
 		a := f.as(t, registry.Admin, http.MethodGet, "/audit?limit=1", "", http.StatusOK)
 		return a.body(t)["items"].([]any)[0].(map[string]any)

@@ -123,13 +123,29 @@ func ListAllClusters(ctx context.Context, c Config, s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return list(ctx, a, "/v1/clusters", "CLUSTER ID\tTEAM\tNAME\tSTATE\tCREATED\tTEAM ID\tAPPROVED", func(v httpapi.TeamCluster) []string {
+	return list(ctx, a, "/v1/clusters", "CLUSTER ID\tTEAM\tNAME\tSTATE\tCREATED\tTEAM ID\tAPPROVED\tLIMITS", func(v httpapi.TeamCluster) []string {
 		approved := "no"
 		if v.Approved {
 			approved = "yes"
 		}
-		return []string{v.ID, cmp.Or(v.TeamName, "-"), v.Name, v.State, timeText(&v.Created), v.Team, approved}
+		return []string{v.ID, cmp.Or(v.TeamName, "-"), v.Name, v.State, timeText(&v.Created), v.Team, approved, limitsText(v.Limits)}
 	}, s)
+}
+
+// LimitCluster changes the limits of a virtual cluster that are not nil, with an operator key.
+func LimitCluster(ctx context.Context, c Config, id string, limits httpapi.Limits, s cli.Streams) error {
+	if limits == (httpapi.Limits{}) {
+		return usagef("want one limit or more, such as --partitions 1000")
+	}
+	a, err := c.operator()
+	if err != nil {
+		return err
+	}
+	var v httpapi.TeamCluster
+	if err := a.call(ctx, http.MethodPatch, "/v1/clusters/"+url.PathEscape(id)+"/limits", limits, &v); err != nil {
+		return err
+	}
+	return show(s, v, "cluster %s with id %s has the limits: %s", v.Name, v.ID, limitsText(v.Limits))
 }
 
 // CreateCluster creates a virtual cluster.
@@ -170,7 +186,15 @@ func onCluster(ctx context.Context, c Config, cluster, method, path string, body
 
 // GetCluster writes the cluster with an ID or a name.
 func GetCluster(ctx context.Context, c Config, cluster string, s cli.Streams) error {
-	return onCluster(ctx, c, cluster, http.MethodGet, "", nil, s)
+	a, err := c.tenant()
+	if err != nil {
+		return err
+	}
+	v, err := a.findCluster(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	return show(s, v, "cluster %s with id %s is %s, with the limits: %s", v.Name, v.ID, v.State, limitsText(v.Limits))
 }
 
 // RenameCluster changes the name of a cluster.

@@ -8,7 +8,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/freshet-io/freshet/controlplane/registry/httpapi"
 	"github.com/freshet-io/freshet/internal/cli"
+	"github.com/freshet-io/freshet/internal/config"
 )
 
 // list writes a list of the team, as a table or as JSON. Records that the server could not read are counted on standard error.
@@ -38,6 +40,36 @@ func show(s cli.Streams, result any, format string, args ...any) error {
 	}
 	_, err := fmt.Fprintf(s.Out, format+"\n", args...)
 	return err
+}
+
+// limitsText returns limits in the words of their flags, such as "memory=128MiB log-bytes=32MiB partitions=1000", or a dash for nil.
+func limitsText(l *httpapi.Limits) string {
+	if l == nil {
+		return "-"
+	}
+	var words []string
+	add := func(name string, value *int64, size bool) {
+		switch {
+		case value == nil:
+		case size:
+			words = append(words, name+"="+config.Bytes(*value).String())
+		default:
+			words = append(words, fmt.Sprintf("%s=%d", name, *value))
+		}
+	}
+	add("memory", l.Memory, true)
+	add("log-bytes", l.LogBytes, true)
+	if l.Warm != nil && *l.Warm {
+		words = append(words, "warm")
+	}
+	add("topics", l.Topics, false)
+	add("partitions", l.Partitions, false)
+	add("groups", l.Groups, false)
+	add("group-members", l.GroupMembers, false)
+	add("transactional-ids", l.TransactionalIDs, false)
+	add("offset-bytes", l.OffsetBytes, true)
+	add("text-bytes", l.TextBytes, true)
+	return strings.Join(words, " ")
 }
 
 // timeText returns a time, or a dash for nil.
