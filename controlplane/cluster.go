@@ -29,6 +29,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/zonewriter"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/pattern"
+	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore/marker"
@@ -38,6 +39,7 @@ import (
 // cluster is one virtual cluster on this replica.
 type cluster struct {
 	spec      *directory.Spec
+	limited   atomic.Pointer[directory.Spec] // the newest Spec, whose Limits hold
 	cfg       *Config
 	statuses  *statuses
 	members   *members
@@ -88,6 +90,7 @@ func (c *ControlPlane) newCluster(spec *directory.Spec) (*cluster, error) {
 		own := prometheus.NewRegistry()
 		built.gathered, built.metrics = own, prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": spec.Name}, own)
 	}
+	built.limited.Store(spec)
 	bounds := c.cfg.boundsOf(spec)
 	var err error
 	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, MaxExtents: bounds.PlannedExtents, StoreTime: built.bucket.Now, Log: built.log, Registerer: built.metrics})
@@ -181,7 +184,8 @@ func (c *cluster) open(clusterID string, warm bool) (*stored, error) {
 			SoftLogBytes: softLog, HardLogBytes: hardLog, LogRoom: c.space.roomOf(hardLog), ReserveRoom: c.space.reserve, QueueBytes: bounds.QueueBytes,
 			MaxExtents: bounds.Extents, MaxFresh: c.cfg.MaxFreshBundles, MaxBytes: bounds.Bytes, MemoryRoom: memoryRoom,
 		},
-		Logger: c.log, Registerer: c.metrics, MaxProducers: bounds.Producers, Limits: bounds.Limits,
+		Logger: c.log, Registerer: c.metrics, MaxProducers: bounds.Producers,
+		Limits: func() metadata.Limits { return c.cfg.boundsOf(c.limited.Load()).Limits },
 	})
 	if err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func (s *clusters) reconcile(
 	return err
 }
 
-// apply takes changes of etcd's Specs. Keys change at once.
+// apply takes changes of etcd's Specs. Keys and limits change at once.
 func (r *reconciler) apply(changes []directory.Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,6 +212,7 @@ func (r *reconciler) decide(e *entry, refused error) {
 	if !changed {
 		return
 	}
+	e.limit()
 	if e.stop != nil && !e.follows(e.serves) {
 		e.stop()
 	}
@@ -270,7 +271,7 @@ func (r *reconciler) specToRun(e *entry) (spec *directory.Spec, again bool) {
 	return nil, !e.removed
 }
 
-// serve runs a virtual cluster until it ends with an error, its Spec changes in more than its keys, or ctx ends.
+// serve runs a virtual cluster until it ends with an error, its Spec changes in more than its keys and limits, or ctx ends.
 func (r *reconciler) serve(e *entry, spec *directory.Spec) error {
 	built, err := r.built(e, spec)
 	if err != nil {
@@ -288,7 +289,7 @@ func (r *reconciler) serve(e *entry, spec *directory.Spec) error {
 	return err
 }
 
-// stopIfChanged has decide call stop once the newest Spec differs from spec in more than its keys. It returns false if it does already.
+// stopIfChanged has decide call stop once the newest Spec differs from spec in more than its keys and limits. It returns false if it does already.
 func (r *reconciler) stopIfChanged(e *entry, spec *directory.Spec, stop context.CancelFunc) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -300,8 +301,15 @@ func (r *reconciler) stopIfChanged(e *entry, spec *directory.Spec, stop context.
 	return e.follows(spec)
 }
 
-// follows reports whether the newest Spec is the given one but for its keys. Called with clusters.mu held.
-func (e *entry) follows(spec *directory.Spec) bool { return e.spec != nil && e.spec.SameButKeys(spec) }
+// follows reports whether the newest Spec is the given one but for its keys and limits. Called with clusters.mu held.
+func (e *entry) follows(spec *directory.Spec) bool { return e.spec != nil && e.spec.SameRun(spec) }
+
+// limit gives the newest limits to the cluster of the newest start. Called with clusters.mu held.
+func (e *entry) limit() {
+	if e.running != nil && e.spec != nil {
+		e.running.limited.Store(e.spec)
+	}
+}
 
 // built returns the cluster to run. The settings' first one was built before.
 func (r *reconciler) built(e *entry, spec *directory.Spec) (*cluster, error) {
@@ -319,6 +327,7 @@ func (r *reconciler) built(e *entry, spec *directory.Spec) (*cluster, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.running, e.fault = built, nil
+	e.limit() // the Spec may have changed meanwhile
 	return built, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/keys"
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/internal/accesskey"
+	"github.com/freshet-io/freshet/metadata"
 )
 
 var errBroken = errors.New("broken")
@@ -422,6 +423,46 @@ func TestReconcile_OldFaultCounts(t *testing.T) {
 		time.Sleep(2 * time.Second) // sleeps: the clock is fake
 		synctest.Wait()
 		require.Empty(t, ended, "one runs for an hour, and the process ends")
+	})
+}
+
+// TestReconcile_Limits: other limits reach a virtual cluster while it runs, also if they change while it starts. Other memory restarts it.
+func TestReconcile_Limits(t *testing.T) {
+	starts, newest := 0, (*cluster)(nil)
+	run := func(ctx context.Context, c *cluster) error {
+		if c.spec.Name == "two" {
+			starts, newest = starts+1, c
+		}
+		<-ctx.Done()
+		return nil
+	}
+	custom(t, []string{"one"}, func(*cluster) error { return nil }, run, func(t *testing.T, s *clusters, apply func(...directory.Change), _ chan error) {
+		t.Helper()
+		limit := func(memory, topics int64) {
+			c := specOf("id2", "two", directory.Active)
+			c.Spec.Memory, c.Spec.Limits[metadata.LimitTopics] = memory, topics
+			apply(c)
+		}
+		requireTopics := func(wantStarts int, want int64) {
+			t.Helper()
+			require.Equal(t, wantStarts, starts)
+			require.Equal(t, want, newest.limited.Load().Limits[metadata.LimitTopics])
+		}
+		build := s.build
+		s.build = func(spec *directory.Spec) (*cluster, error) {
+			time.Sleep(time.Second) // sleeps: the clock is fake
+			return build(spec)
+		}
+		limit(1, 5)
+		limit(1, 6)
+		time.Sleep(2 * time.Second) // sleeps: the clock is fake
+		requireTopics(1, 6)
+		limit(1, 7)
+		requireTopics(1, 7)
+		limit(2, 8)
+		limit(2, 9)
+		time.Sleep(2 * time.Second) // sleeps: the clock is fake
+		requireTopics(2, 9)
 	})
 }
 

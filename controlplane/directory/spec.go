@@ -86,9 +86,9 @@ func (s *Spec) Entries() []keys.Entry {
 	return entries
 }
 
-// SameButKeys reports whether two Specs differ in nothing but their keys.
-func (s *Spec) SameButKeys(o *Spec) bool {
-	return s.ID == o.ID && s.Name == o.Name && s.State == o.State && s.Warm == o.Warm && s.Memory == o.Memory && s.LogBytes == o.LogBytes && s.Limits == o.Limits &&
+// SameRun reports whether two Specs differ at most in their Keys and Limits, which a virtual cluster takes while it runs.
+func (s *Spec) SameRun(o *Spec) bool {
+	return s.ID == o.ID && s.Name == o.Name && s.State == o.State && s.Warm == o.Warm && s.Memory == o.Memory && s.LogBytes == o.LogBytes &&
 		s.DefaultPartitions == o.DefaultPartitions && maps.Equal(s.Broker.Texts(), o.Broker.Texts())
 }
 

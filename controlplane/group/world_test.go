@@ -172,7 +172,7 @@ func (w *world) begin() {
 	began := make(chan *tenure, 1)
 	r, err := replica.New(replica.Config{
 		Replica: name, Address: name + ":1", Log: log, Bucket: w.bucket, SnapshotPrefix: "s/", ClusterID: "the-cluster",
-		Owner: owner.Config{Now: w.now}, Limits: w.limits,
+		Owner: owner.Config{Now: w.now}, Limits: func() metadata.Limits { return w.limits },
 		OnOwner: func(o *owner.Owner) func() {
 			tn := &tenure{log: faults, owner: &faultyOwner{Owner: o}}
 			var err error

@@ -65,8 +65,9 @@ type Config struct {
 
 	// MaxProducers is the bound of the state's active producers. Default metadata.MaxProducers.
 	MaxProducers int64
-	// Limits are the limits of the state. The owner proposes them once the state has metadata.LimitsVersion.
-	Limits metadata.Limits
+	// Limits returns the limits of the state, which may change. The owner proposes them at a Tick, once the state has metadata.LimitsVersion. nil means
+	// that there are none.
+	Limits func() metadata.Limits
 
 	Poll        time.Duration // between two reads of ownership and tail: 100 ms; up to maxPoll times as long while the log does not grow
 	ReadBytes   int           // of log read at once: 4 MiB
@@ -143,6 +144,9 @@ func (c *Config) ApplyDefaults() {
 	}
 	if c.Clocks == nil {
 		c.Clocks = func() []Clock { return nil }
+	}
+	if c.Limits == nil {
+		c.Limits = func() metadata.Limits { return metadata.Limits{} }
 	}
 	if c.Version == nil {
 		c.Version = func() uint32 { return metadata.MaxVersion }

@@ -13,12 +13,17 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog"
 )
 
-// TestReplica_Limits: each owner sets its own limits before it takes a command of an agent. Refusals follow the limits of the state, and a
+// TestReplica_Limits: each owner sets its own limits before it takes a command of an agent, and others within a Tick after they change. Refusals follow the limits of the state, and a
 // replay of the log, which knows no configuration, has the hash of the owner's state.
 func TestReplica_Limits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		topics := map[string]int64{"a": 3, "b": 4}
-		w := newWorld(t, func(c *replica.Config) { c.Limits[metadata.LimitTopics] = topics[c.Replica] })
+		topics := map[string]*atomic.Int64{"a": {}, "b": {}}
+		topics["a"].Store(3)
+		topics["b"].Store(4)
+		w := newWorld(t, func(c *replica.Config) {
+			of := topics[c.Replica]
+			c.Limits = func() metadata.Limits { return metadata.Limits{metadata.LimitTopics: of.Load()} }
+		})
 		a := w.start("a")
 		w.waitOwner(a, time.Minute)
 		b := w.start("b")
@@ -41,6 +46,12 @@ func TestReplica_Limits(t *testing.T) {
 		w.refused(a, 3)
 		require.Equal(t, wantNames(4), w.names(a), "a state above its limit serves")
 		w.sameReplayed(a)
+
+		topics["a"].Store(5) // the owner stays
+		time.Sleep(11 * time.Second)
+		w.propose(a)
+		w.refused(a, 5)
+		w.sameReplayed(a)
 		w.stop(a)
 	})
 }
@@ -50,7 +61,7 @@ func TestReplica_LimitsWaitForTheVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all atomic.Uint32
 		all.Store(metadata.LimitsVersion - 1)
-		w := newWorld(t, func(c *replica.Config) { c.Limits[metadata.LimitTopics], c.Version = 1, all.Load })
+		w := newWorld(t, func(c *replica.Config) { c.Limits, c.Version = func() metadata.Limits { return metadata.Limits{metadata.LimitTopics: 1} }, all.Load })
 		a := w.start("a")
 		w.waitOwner(a, time.Minute)
 		w.propose(a)

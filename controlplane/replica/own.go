@@ -117,8 +117,9 @@ func (r *Replica) firstCommands(ctx context.Context) ([]metadata.Command, error)
 	} else if v > r.state.Version() {
 		first = append(first, &metadata.RaiseVersion{Version: v})
 	}
-	if limits, _ := r.state.Limits(); limits != r.cfg.Limits && max(r.cfg.Version(), r.state.Version()) >= metadata.LimitsVersion {
-		first = append(first, &metadata.SetLimits{Limits: r.cfg.Limits})
+	wanted := r.cfg.Limits()
+	if limits, _ := r.state.Limits(); limits != wanted && max(r.cfg.Version(), r.state.Version()) >= metadata.LimitsVersion {
+		first = append(first, &metadata.SetLimits{Limits: wanted})
 	}
 	return first, nil
 }
@@ -184,8 +185,8 @@ func (r *Replica) tick(ctx context.Context, own *owner.Owner) (pause time.Durati
 	if producers != r.cfg.MaxProducers {
 		r.propose(ctx, own, &metadata.LimitProducers{Active: r.cfg.MaxProducers})
 	}
-	if limits != r.cfg.Limits && version >= metadata.LimitsVersion {
-		r.propose(ctx, own, &metadata.SetLimits{Limits: r.cfg.Limits})
+	if wanted := r.cfg.Limits(); limits != wanted && version >= metadata.LimitsVersion {
+		r.propose(ctx, own, &metadata.SetLimits{Limits: wanted})
 	}
 	if ticked && cleaning {
 		return cleanupPause

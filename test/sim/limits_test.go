@@ -65,7 +65,8 @@ func runLimits(t *testing.T, seed uint64, refused *limitRefusals) {
 	}
 	c := newCluster(t, options{seed: seed, agents: 1, succession: true, replica: func(cfg *replica.Config) {
 		smallSnapshots(cfg)
-		cfg.Limits = limits[cfg.Replica]
+		own := limits[cfg.Replica]
+		cfg.Limits = func() metadata.Limits { return own }
 	}})
 	var clients sync.WaitGroup
 	for n := range 2 {
