@@ -37,6 +37,11 @@ func (p *plane) startQuiet(t *testing.T, name string) *quiet {
 	t.Helper()
 	v, err := p.create(t.Context(), name)
 	require.NoError(t, err)
+	return v.startQuiet(t)
+}
+
+func (v *tenant) startQuiet(t *testing.T) *quiet {
+	t.Helper()
 	q := &quiet{tenant: v, t: t, agent: v.launch(t)}
 	produce, stop := context.WithCancel(context.Background())
 	consume, leave := context.WithCancel(context.Background())
