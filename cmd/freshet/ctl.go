@@ -179,13 +179,21 @@ func newCtlTeam(p program.Program) *cobra.Command {
 
 func newCtlCluster(p program.Program) *cobra.Command {
 	const one = "the name or id of one cluster"
-	return program.Parent("cluster", "List, create, show, rename, suspend, resume, delete, undelete, purge and limit virtual clusters",
+	return program.Parent("cluster", "List, create, show, rename, suspend, resume, delete, undelete, purge, limit, block and unblock virtual clusters",
 		ctlCommand{use: "list", short: "List the virtual clusters of the team", takes: "no arguments", run: withoutArgument(ctl.ListClusters)}.command(p),
 		ctlCommand{
 			use: "list-all", short: "List the virtual clusters of all teams, with an operator key", takes: "no arguments", operator: true,
 			run: withoutArgument(ctl.ListAllClusters),
 		}.command(p),
 		newCtlClusterLimit(p),
+		ctlCommand{
+			use: "block CLUSTER-ID", short: "Suspend a virtual cluster so that its team cannot resume it, with an operator key", args: 1, takes: "the id of one cluster", operator: true,
+			run: withArgument(ctl.BlockCluster),
+		}.command(p),
+		ctlCommand{
+			use: "unblock CLUSTER-ID", short: "Resume a virtual cluster that an operator has suspended, with an operator key", args: 1, takes: "the id of one cluster", operator: true,
+			run: withArgument(ctl.UnblockCluster),
+		}.command(p),
 		ctlCommand{use: "create NAME", short: "Create a virtual cluster", args: 1, takes: "the name of one cluster", run: withArgument(ctl.CreateCluster)}.command(p),
 		ctlCommand{use: "get CLUSTER", short: "Show a virtual cluster", args: 1, takes: one, run: withArgument(ctl.GetCluster)}.command(p),
 		ctlCommand{

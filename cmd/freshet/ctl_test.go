@@ -335,6 +335,16 @@ func TestCtl_Life(t *testing.T) {
 	require.Equal(t, "cluster main with id "+clusterID+" is active", out)
 	require.Equal(t, clusterID, welcome(t, h.grpc, key))
 
+	out, _ = h.ctl(t, program.ExitOK, "cluster", "block", clusterID, "--operator-key", operatorKey)
+	require.Equal(t, "cluster main with id "+clusterID+" is suspended (blocked)", out)
+	_, errs = h.ctl(t, program.ExitFailed, "cluster", "resume", "main")
+	require.Contains(t, errs, "an operator of the control plane has suspended the cluster: ask the operator to resume it")
+	out, _ = h.ctl(t, program.ExitOK, "cluster", "list")
+	require.Regexp(t, clusterID+` +suspended \(blocked\) +20`, out)
+	out, _ = h.ctl(t, program.ExitOK, "cluster", "unblock", clusterID, "--operator-key", operatorKey)
+	require.Equal(t, "cluster main with id "+clusterID+" is active", out)
+	require.Equal(t, clusterID, welcome(t, h.grpc, key))
+
 	out, _ = h.ctl(t, program.ExitOK, "cluster", "delete", "main")
 	require.Contains(t, out, "under "+clusterID+"/; to remove them then: aws s3 rm --recursive ")
 	_, errs = h.ctl(t, program.ExitFailed, "cluster", "create", "main")

@@ -30,6 +30,8 @@ type Cluster struct {
 	Expires time.Time `json:"expires,omitzero"`
 	// Purged is the time of PurgeCluster. The cluster is removed as soon as no replica serves it.
 	Purged time.Time `json:"purged,omitzero"`
+	// Blocked is the time of BlockCluster. The cluster is not active until UnblockCluster.
+	Blocked time.Time `json:"blocked,omitzero"`
 }
 
 // Expired reports whether a cluster is a demo whose time has passed.
@@ -63,6 +65,9 @@ func (c *Cluster) check() error {
 	}
 	if !c.Purged.IsZero() && c.State != directory.Deleted {
 		errs = append(errs, fmt.Errorf("state %s, purged at %v", c.State, c.Purged))
+	}
+	if !c.Blocked.IsZero() && c.State == directory.Active {
+		errs = append(errs, fmt.Errorf("state %s, blocked at %v", c.State, c.Blocked))
 	}
 	return errors.Join(errs...)
 }
@@ -176,8 +181,8 @@ func (r *Registry) Clusters(ctx context.Context, teamID string) (all List[Cluste
 	return all, nil
 }
 
-// UpdateCluster changes name and state of a cluster by change, which may run several times. Errors: those of Cluster and Team, of change, ErrPurged,
-// ErrExpired, ErrDeleting, ErrInvalid, ErrTaken, ErrConflict.
+// UpdateCluster changes name and state of a cluster by change, which may run several times. A blocked cluster that is brought back is suspended. Errors:
+// those of Cluster and Team, of change, ErrPurged, ErrExpired, ErrBlocked, ErrDeleting, ErrInvalid, ErrTaken, ErrConflict.
 func (r *Registry) UpdateCluster(ctx context.Context, by Actor, clusterID string, update func(*Cluster) error) error {
 	found, err := r.Cluster(ctx, clusterID)
 	if err != nil {
@@ -196,7 +201,13 @@ func (r *Registry) UpdateCluster(ctx context.Context, by Actor, clusterID string
 			return change{}, err
 		}
 		next.Head, next.ID, next.Team, next.Created, next.Deleted = c.Head, c.ID, c.Team, c.Created, c.Deleted
-		next.Restored, next.Contacted, next.Expires, next.Purged = c.Restored, c.Contacted, c.Expires, c.Purged
+		next.Restored, next.Contacted, next.Expires, next.Purged, next.Blocked = c.Restored, c.Contacted, c.Expires, c.Purged, c.Blocked
+		if !c.Blocked.IsZero() && next.State == directory.Active {
+			if c.State != directory.Deleted {
+				return change{}, ErrBlocked
+			}
+			next.State = directory.Suspended
+		}
 		switch {
 		case next.State != directory.Deleted && c.Expired(r.now()):
 			return change{}, ErrExpired
@@ -221,6 +232,38 @@ func (r *Registry) UpdateCluster(ctx context.Context, by Actor, clusterID string
 		done.cmps = append(done.cmps, absent(r.nameKey(&next)))
 		done.ops = append(done.ops, clientv3.OpDelete(r.nameKey(c)), clientv3.OpPut(r.nameKey(&next), c.ID))
 		return done, nil
+	})
+}
+
+// BlockCluster suspends a cluster so that its team cannot resume it. A deleted cluster stays deleted, and is suspended once it is brought back. A repeated
+// call changes nothing. Errors: those of Cluster and Team, ErrPurged, ErrDeleting, ErrConflict.
+func (r *Registry) BlockCluster(ctx context.Context, by Actor, clusterID string) error {
+	return r.setBlocked(ctx, by, clusterID, "cluster.block", r.now(), directory.Suspended)
+}
+
+// UnblockCluster makes a blocked cluster active again, unless it is deleted. A cluster that is not blocked stays as it is. Errors: those of BlockCluster.
+func (r *Registry) UnblockCluster(ctx context.Context, by Actor, clusterID string) error {
+	return r.setBlocked(ctx, by, clusterID, "cluster.unblock", time.Time{}, directory.Active)
+}
+
+func (r *Registry) setBlocked(ctx context.Context, by Actor, clusterID, action string, blocked time.Time, state directory.State) error {
+	found, err := r.Cluster(ctx, clusterID)
+	if err != nil || found.Blocked.IsZero() == blocked.IsZero() {
+		return err
+	}
+	return r.inTeam(ctx, by, found.Team, func(*Team) (change, error) {
+		c, err := r.Cluster(ctx, clusterID)
+		if err != nil {
+			return change{}, err
+		}
+		if !c.Purged.IsZero() {
+			return change{}, ErrPurged
+		}
+		if c.Blocked = blocked; c.State != directory.Deleted {
+			c.State = state
+		}
+		ops, err := r.puts(c)
+		return change{action: action, subject: c.subject(), cmps: []clientv3.Cmp{r.unchanged(c)}, ops: ops}, err
 	})
 }
 
@@ -259,6 +302,8 @@ var (
 	ErrNotDeleted = errors.New("the cluster is not deleted: delete it first")
 	// ErrPurged is returned for a change of a cluster after PurgeCluster.
 	ErrPurged = errors.New("the cluster is being purged")
+	// ErrBlocked is returned if a team resumes a cluster after BlockCluster.
+	ErrBlocked = errors.New("an operator of the control plane has suspended the cluster: ask the operator to resume it")
 	// ErrExpired is returned for a change of a demo whose time has passed, unless the change deletes it.
 	ErrExpired = errors.New("the demo has expired: create another cluster")
 )

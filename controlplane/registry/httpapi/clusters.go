@@ -45,6 +45,7 @@ type Cluster struct {
 	Expires *time.Time `json:"expires,omitempty" doc:"Time from which a demo is deleted. Other clusters have none."`
 	Deleted *time.Time `json:"deleted,omitempty" doc:"Time of deletion, if the state is deleted."`
 	Purge   *time.Time `json:"purge,omitempty" doc:"Time from which a deleted cluster is removed for good. Until then it can be brought back, and its name is taken."`
+	Blocked *time.Time `json:"blocked,omitempty" doc:"Time at which an operator suspended the cluster. Only an operator resumes it."`
 	Limits  *Limits    `json:"limits,omitempty" doc:"Limits of the cluster, which operators change. Absent if the server cannot read them."`
 }
 
@@ -87,6 +88,9 @@ func (h *Handler) show(ctx context.Context, c *registry.Cluster) (Cluster, error
 	}
 	if !c.Deleted.IsZero() {
 		shown.Deleted, shown.Purge = &c.Deleted, new(c.PurgeTime())
+	}
+	if !c.Blocked.IsZero() {
+		shown.Blocked = &c.Blocked
 	}
 	spec, _, err := h.cfg.Directory.Get(ctx, c.ID)
 	switch {

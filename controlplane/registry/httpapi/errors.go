@@ -129,6 +129,7 @@ var answers = []struct {
 	{errNoSpec, http.StatusConflict},
 	{registry.ErrNotDeleted, http.StatusConflict},
 	{registry.ErrPurged, http.StatusConflict},
+	{registry.ErrBlocked, http.StatusForbidden},
 	{registry.ErrExpired, http.StatusConflict},
 	{errNoInvitation, http.StatusNotFound},
 	{errNoSignUp, http.StatusNotFound},

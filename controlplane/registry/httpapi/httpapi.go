@@ -2,7 +2,7 @@
 // trail, under /v1. openapi.json is its description in OpenAPI 3.1, which GET /v1/openapi.json serves.
 //
 // A request has an API token (Authorization: Bearer fst_...) or the session cookie of the console. The table in routes.go has the role that each
-// route requires. Four routes take an operator key instead: they create and approve a team, list all clusters, and limit one. An API token is valid in one team, with at most its member's role. Objects of other teams are answered 404, like objects that
+// route requires. A few routes take an operator key instead: they create and approve a team, list all clusters, limit, block and unblock one. An API token is valid in one team, with at most its member's role. Objects of other teams are answered 404, like objects that
 // do not exist.
 //
 // Errors are application/problem+json (RFC 9457). They never repeat a value of the request.

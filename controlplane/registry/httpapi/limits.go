@@ -11,7 +11,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/freshet-io/freshet/controlplane/directory"
-	"github.com/freshet-io/freshet/controlplane/registry"
 	"github.com/freshet-io/freshet/metadata"
 )
 
@@ -40,11 +39,9 @@ type Limits struct {
 }
 
 type limitClusterInput struct {
-	Cluster string `path:"cluster" maxLength:"64" doc:"ID of the cluster."`
-	Body    Limits
+	AnyClusterInput
+	Body Limits
 }
-
-type teamClusterOutput struct{ Body TeamCluster }
 
 // errNoSpec is returned for the limits of a cluster whose creation was interrupted.
 var errNoSpec = errors.New("the creation of the cluster was interrupted: the team repeats it first")
@@ -140,13 +137,5 @@ func (h *Handler) limit(ctx context.Context, who *caller, in *limitClusterInput)
 		cmps, put, err = h.cfg.Directory.Replacement(spec, revision)
 		return changes, cmps, put, err
 	})
-	if err != nil {
-		return nil, notFoundAs(err, errNoID)
-	}
-	c, err := h.cfg.Registry.Cluster(ctx, in.Cluster)
-	if err != nil {
-		return nil, notFoundAs(err, errNoID)
-	}
-	shown, err := h.showToOperator(ctx, c, map[string]registry.Team{})
-	return &teamClusterOutput{shown}, err
+	return h.changed(ctx, in.Cluster, err)
 }

@@ -106,6 +106,8 @@ var samples = map[string]sample{
 	},
 	"list-all-clusters": rest("", ""),
 	"limit-cluster":     onCluster("/limits", `{"partitions":10}`),
+	"block-cluster":     onCluster("/block", ""),
+	"unblock-cluster":   onCluster("/unblock", ""),
 	"approve-team":      rest("/approve", ""),
 	"sign-up": func(t *testing.T, f *fixture, _ *person) (string, string) {
 		t.Helper()

@@ -36,6 +36,13 @@ type TeamCluster struct {
 	Approved bool   `json:"team_approved" doc:"Whether an operator has created or approved the team."`
 }
 
+// AnyClusterInput names a cluster of any team.
+type AnyClusterInput struct {
+	Cluster string `path:"cluster" maxLength:"64" doc:"ID of the cluster."`
+}
+
+type teamClusterOutput struct{ Body TeamCluster }
+
 // errNoID is returned to an operator for the ID of a team or a cluster that is not stored.
 var errNoID = errors.New("not found: want an id of `freshet ctl cluster list-all`")
 
@@ -58,6 +65,33 @@ func (h *Handler) routeOperator(r *router) {
 		})
 	})
 	handle(h, r, "limit-cluster", h.limit)
+	handle(h, r, "block-cluster", func(ctx context.Context, who *caller, in *AnyClusterInput) (*teamClusterOutput, error) {
+		return h.settledByOperator(ctx, in.Cluster, h.cfg.Registry.BlockCluster(ctx, who.actor(), in.Cluster))
+	})
+	handle(h, r, "unblock-cluster", func(ctx context.Context, who *caller, in *AnyClusterInput) (*teamClusterOutput, error) {
+		return h.settledByOperator(ctx, in.Cluster, h.cfg.Registry.UnblockCluster(ctx, who.actor(), in.Cluster))
+	})
+}
+
+// settledByOperator settles a cluster after an operator's change of its record, and returns it. err is the error of the change.
+func (h *Handler) settledByOperator(ctx context.Context, clusterID string, err error) (*teamClusterOutput, error) {
+	if err == nil {
+		err = h.settle(ctx, clusterID)
+	}
+	return h.changed(ctx, clusterID, err)
+}
+
+// changed returns a cluster after an operator's change. err is the error of the change.
+func (h *Handler) changed(ctx context.Context, clusterID string, err error) (*teamClusterOutput, error) {
+	if err != nil {
+		return nil, notFoundAs(err, errNoID)
+	}
+	c, err := h.cfg.Registry.Cluster(ctx, clusterID)
+	if err != nil {
+		return nil, notFoundAs(err, errNoID)
+	}
+	shown, err := h.showToOperator(ctx, c, map[string]registry.Team{})
+	return &teamClusterOutput{shown}, err
 }
 
 // showToOperator returns a cluster with its team. teams has the teams that were read before. Error: etcd's.

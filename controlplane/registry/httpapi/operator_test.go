@@ -258,3 +258,58 @@ func TestLimitCluster_Unreadable(t *testing.T) {
 	require.NotContains(t, f.as(t, registry.ReadOnly, http.MethodGet, path, "", http.StatusOK).text, "limits")
 	require.Contains(t, f.limitCluster(t, id, `{"partitions":1}`, http.StatusConflict).text, "the creation of the cluster was interrupted")
 }
+
+// TestBlockCluster: a team sees that an operator suspended its cluster, and cannot end that: neither by a resumption nor by a deletion and an undeletion.
+func TestBlockCluster(t *testing.T) {
+	f := open(t)
+	id, path := f.newCluster(t)
+	operate := func(change string, status int) answer {
+		a := f.do(t, request{method: http.MethodPost, path: "/v1/clusters/" + id + change}.bearer(operatorKey))
+		require.Equal(t, status, a.status, a.text)
+		return a
+	}
+	state := func(a answer) []any {
+		c := a.body(t)
+		return []any{c["state"], c["blocked"] != nil, f.spec(t, id).State}
+	}
+	byTeam := func(method, change string) []any {
+		return state(f.as(t, registry.Owner, method, path+change, "", http.StatusOK))
+	}
+	blocked := []any{"suspended", true, directory.Suspended}
+	for range 2 {
+		require.Equal(t, blocked, state(operate("/block", http.StatusOK)))
+	}
+	require.Equal(t, blocked, byTeam(http.MethodGet, ""))
+	require.Equal(t, blocked, byTeam(http.MethodPost, "/suspend"))
+	for range 2 {
+		require.Contains(t, f.as(t, registry.Owner, http.MethodPost, path+"/resume", "", http.StatusForbidden).text, "an operator of the control plane has suspended the cluster")
+		f.as(t, registry.Owner, http.MethodDelete, path, "", http.StatusOK)
+		require.Equal(t, []any{"deleted", true, directory.Deleted}, byTeam(http.MethodGet, ""))
+		require.Equal(t, blocked, byTeam(http.MethodPost, "/undelete"))
+	}
+	f.as(t, registry.Owner, http.MethodPatch, path, `{"name":"renamed"}`, http.StatusOK)
+	require.Equal(t, blocked, byTeam(http.MethodGet, ""))
+	for range 2 {
+		require.Equal(t, []any{"active", false, directory.Active}, state(operate("/unblock", http.StatusOK)))
+	}
+	var actions []any
+	for _, item := range f.as(t, registry.Admin, http.MethodGet, "/audit?limit=7", "", http.StatusOK).body(t)["items"].([]any) {
+		actions = append(actions, item.(map[string]any)["action"])
+	}
+	require.Equal(t, []any{"cluster.unblock", "cluster.rename", "cluster.suspended", "cluster.deleted", "cluster.suspended", "cluster.deleted", "cluster.block"}, actions)
+
+	require.Equal(t, []any{"suspended", false, directory.Suspended}, byTeam(http.MethodPost, "/suspend"))
+	require.Equal(t, []any{"suspended", false, directory.Suspended}, state(operate("/unblock", http.StatusOK)), "the team's own suspension")
+	f.as(t, registry.Owner, http.MethodDelete, path, "", http.StatusOK)
+	require.Equal(t, []any{"deleted", true, directory.Deleted}, state(operate("/block", http.StatusOK)))
+	require.Equal(t, blocked, byTeam(http.MethodPost, "/undelete"))
+	f.as(t, registry.Owner, http.MethodDelete, path, "", http.StatusOK)
+	require.Equal(t, []any{"deleted", false, directory.Deleted}, state(operate("/unblock", http.StatusOK)))
+	require.Equal(t, []any{"active", false, directory.Active}, byTeam(http.MethodPost, "/undelete"))
+	f.as(t, registry.Owner, http.MethodDelete, path, "", http.StatusOK)
+	f.as(t, registry.Owner, http.MethodPost, path+"/purge", "", http.StatusAccepted)
+	operate("/block", http.StatusConflict)
+	id = "none"
+	operate("/block", http.StatusNotFound)
+	operate("/unblock", http.StatusNotFound)
+}

@@ -69,6 +69,8 @@ func (r route) describe() string {
 const (
 	teamPath    = "/v1/teams/{team}"
 	clusterPath = teamPath + "/clusters/{cluster}"
+	// anyClusterPath is the path of a cluster for operators.
+	anyClusterPath = "/v1/clusters/{cluster}"
 )
 
 // routes is the table of routes. A path with {team} concerns the objects of that team alone.
@@ -88,8 +90,16 @@ var routes = []route{
 		"Returns the virtual clusters of all teams in order of their IDs, deleted ones included, with the names that their tenants gave them.",
 	},
 	{
-		"limit-cluster", http.MethodPatch, "/v1/clusters/{cluster}/limits", operator, http.StatusOK, "Change limits of a cluster",
+		"limit-cluster", http.MethodPatch, anyClusterPath + "/limits", operator, http.StatusOK, "Change limits of a cluster",
 		"Changes the limits of a virtual cluster that the request has. Control planes apply them within 10 s. If memory_bytes, log_bytes or warm change, they restart the virtual cluster, which delays its clients.",
+	},
+	{
+		"block-cluster", http.MethodPost, anyClusterPath + "/block", operator, http.StatusOK, "Suspend a cluster of a team",
+		"Suspends a virtual cluster so that its team cannot resume it. The team can delete it, and one that it brings back is suspended.",
+	},
+	{
+		"unblock-cluster", http.MethodPost, anyClusterPath + "/unblock", operator, http.StatusOK, "Resume a cluster of a team",
+		"Makes a virtual cluster active again that an operator suspended. A deleted one stays deleted.",
 	},
 	{
 		"sign-up", http.MethodPost, "/v1/signup", public, http.StatusCreated, "Sign up",

@@ -25,7 +25,7 @@ type Config struct {
 	Team        string // ID
 	Token       string // API token
 	TokenFile   string // file of Token
-	OperatorKey string // for CreateTeam, ApproveTeam, ListAllClusters and LimitCluster; of several with commas, the first
+	OperatorKey string // for CreateTeam, ApproveTeam, ListAllClusters, LimitCluster, BlockCluster and UnblockCluster; of several with commas, the first
 	Password    Secret // for SignUp, LogIn and ChangePassword
 	CA          string // PEM file or text of certificates to trust; "" means the system's
 	Timeout     time.Duration

@@ -113,7 +113,7 @@ func ListClusters(ctx context.Context, c Config, s cli.Streams) error {
 		if v.Purge != nil {
 			expires = v.Purge
 		}
-		return []string{v.Name, v.ID, v.State, timeText(&v.Created), timeText(expires)}
+		return []string{v.Name, v.ID, stateText(&v), timeText(&v.Created), timeText(expires)}
 	}, s)
 }
 
@@ -128,7 +128,7 @@ func ListAllClusters(ctx context.Context, c Config, s cli.Streams) error {
 		if v.Approved {
 			approved = "yes"
 		}
-		return []string{v.ID, cmp.Or(v.TeamName, "-"), v.Name, v.State, timeText(&v.Created), v.Team, approved, limitsText(v.Limits)}
+		return []string{v.ID, cmp.Or(v.TeamName, "-"), v.Name, stateText(&v.Cluster), timeText(&v.Created), v.Team, approved, limitsText(v.Limits)}
 	}, s)
 }
 
@@ -137,15 +137,39 @@ func LimitCluster(ctx context.Context, c Config, id string, limits httpapi.Limit
 	if limits == (httpapi.Limits{}) {
 		return usagef("want one limit or more, such as --partitions 1000")
 	}
-	a, err := c.operator()
+	v, err := operate(ctx, c, http.MethodPatch, id, "/limits", limits)
 	if err != nil {
 		return err
 	}
-	var v httpapi.TeamCluster
-	if err := a.call(ctx, http.MethodPatch, "/v1/clusters/"+url.PathEscape(id)+"/limits", limits, &v); err != nil {
+	return show(s, v, "cluster %s with id %s has the limits: %s", v.Name, v.ID, limitsText(v.Limits))
+}
+
+// BlockCluster suspends a virtual cluster so that its team cannot resume it, with an operator key.
+func BlockCluster(ctx context.Context, c Config, id string, s cli.Streams) error {
+	return setBlocked(ctx, c, id, "/block", s)
+}
+
+// UnblockCluster ends BlockCluster.
+func UnblockCluster(ctx context.Context, c Config, id string, s cli.Streams) error {
+	return setBlocked(ctx, c, id, "/unblock", s)
+}
+
+func setBlocked(ctx context.Context, c Config, id, path string, s cli.Streams) error {
+	v, err := operate(ctx, c, http.MethodPost, id, path, nil)
+	if err != nil {
 		return err
 	}
-	return show(s, v, "cluster %s with id %s has the limits: %s", v.Name, v.ID, limitsText(v.Limits))
+	return show(s, v, "cluster %s with id %s is %s", v.Name, v.ID, stateText(&v.Cluster))
+}
+
+// operate makes a request about a cluster of any team, with an operator key.
+func operate(ctx context.Context, c Config, method, id, path string, body any) (v httpapi.TeamCluster, err error) {
+	a, err := c.operator()
+	if err != nil {
+		return v, err
+	}
+	err = a.call(ctx, method, "/v1/clusters/"+url.PathEscape(id)+path, body, &v)
+	return v, err
 }
 
 // CreateCluster creates a virtual cluster.
@@ -163,7 +187,7 @@ func (a *api) cluster(ctx context.Context, method, path string, body any, s cli.
 	if err := a.call(ctx, method, a.team+"/clusters"+path, body, &v); err != nil {
 		return err
 	}
-	return show(s, v, "cluster %s with id %s is %s", v.Name, v.ID, v.State)
+	return show(s, v, "cluster %s with id %s is %s", v.Name, v.ID, stateText(&v))
 }
 
 // findCluster returns the cluster with an ID or a name.
@@ -194,7 +218,7 @@ func GetCluster(ctx context.Context, c Config, cluster string, s cli.Streams) er
 	if err != nil {
 		return err
 	}
-	return show(s, v, "cluster %s with id %s is %s, with the limits: %s", v.Name, v.ID, v.State, limitsText(v.Limits))
+	return show(s, v, "cluster %s with id %s is %s, with the limits: %s", v.Name, v.ID, stateText(&v), limitsText(v.Limits))
 }
 
 // RenameCluster changes the name of a cluster.

@@ -42,6 +42,14 @@ func show(s cli.Streams, result any, format string, args ...any) error {
 	return err
 }
 
+// stateText returns the state of a cluster, and whether it is an operator's.
+func stateText(c *httpapi.Cluster) string {
+	if c.Blocked != nil {
+		return c.State + " (blocked)"
+	}
+	return c.State
+}
+
 // limitsText returns limits in the words of their flags, such as "memory=128MiB log-bytes=32MiB partitions=1000", or a dash for nil.
 func limitsText(l *httpapi.Limits) string {
 	if l == nil {
