@@ -248,16 +248,18 @@ func (r *Registry) UnblockCluster(ctx context.Context, by Actor, clusterID strin
 
 func (r *Registry) setBlocked(ctx context.Context, by Actor, clusterID, action string, blocked time.Time, state directory.State) error {
 	found, err := r.Cluster(ctx, clusterID)
-	if err != nil || found.Blocked.IsZero() == blocked.IsZero() {
+	if err != nil {
 		return err
 	}
 	return r.inTeam(ctx, by, found.Team, func(*Team) (change, error) {
 		c, err := r.Cluster(ctx, clusterID)
-		if err != nil {
+		switch {
+		case err != nil:
 			return change{}, err
-		}
-		if !c.Purged.IsZero() {
+		case !c.Purged.IsZero():
 			return change{}, ErrPurged
+		case c.Blocked.IsZero() == blocked.IsZero():
+			return change{}, errSame // or a repeated UnblockCluster would end the team's own suspension
 		}
 		if c.Blocked = blocked; c.State != directory.Deleted {
 			c.State = state
@@ -267,14 +269,15 @@ func (r *Registry) setBlocked(ctx context.Context, by Actor, clusterID, action s
 	})
 }
 
-// LimitCluster replaces the Spec of a cluster in one transaction with its audit entry. plan returns the changed limits in words, "" for none, with the comparisons and
-// the operation of Directory.Replacement; it may run several times. Errors: those of Cluster and Team, of plan, ErrPurged, ErrDeleting, ErrConflict.
+// LimitCluster replaces the Spec of a cluster in one transaction with its audit entry. plan returns the changed limits in words, "" for none, with the
+// comparisons and the operation of Directory.Replacement. It may run several times. Errors: those of Cluster and Team, of plan, ErrPurged, ErrDeleting,
+// ErrConflict.
 func (r *Registry) LimitCluster(ctx context.Context, by Actor, clusterID string, plan func() (limits string, cmps []clientv3.Cmp, put clientv3.Op, err error)) error {
 	found, err := r.Cluster(ctx, clusterID)
 	if err != nil {
 		return err
 	}
-	err = r.inTeam(ctx, by, found.Team, func(*Team) (change, error) {
+	return r.inTeam(ctx, by, found.Team, func(*Team) (change, error) {
 		c, err := r.Cluster(ctx, clusterID)
 		if err != nil {
 			return change{}, err
@@ -288,14 +291,7 @@ func (r *Registry) LimitCluster(ctx context.Context, by Actor, clusterID string,
 		}
 		return change{action: "cluster.limit", subject: c.ID + " " + limits, cmps: append(cmps, r.unchanged(c)), ops: []clientv3.Op{put}}, err
 	})
-	if errors.Is(err, errSame) {
-		return nil
-	}
-	return err
 }
-
-// errSame ends a transaction that would change nothing.
-var errSame = errors.New("nothing changes")
 
 var (
 	// ErrNotDeleted is returned by PurgeCluster and RemoveCluster for a cluster in another state than Deleted.

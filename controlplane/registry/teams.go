@@ -47,7 +47,10 @@ type change struct {
 	ops             []clientv3.Op
 }
 
-// inTeam makes a change with its audit entry. plan may change the team too. Each change of a team raises the revision of its record. So all that plan
+// errSame is returned by the plan of a change that changes nothing.
+var errSame = errors.New("nothing changes")
+
+// inTeam makes a change with its audit entry, unless plan returns errSame. plan may change the team too. Each change of a team raises the revision of its record. So all that plan
 // reads of the team, counts included, still holds at the commit.
 func (r *Registry) inTeam(ctx context.Context, by Actor, teamID string, plan func(*Team) (change, error)) error {
 	return retry(func() (bool, error) {
@@ -59,6 +62,9 @@ func (r *Registry) inTeam(ctx context.Context, by Actor, teamID string, plan fun
 			return false, ErrDeleting
 		}
 		c, err := plan(t)
+		if errors.Is(err, errSame) {
+			return true, nil
+		}
 		if err != nil {
 			return false, err
 		}

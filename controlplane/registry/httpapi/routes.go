@@ -91,7 +91,7 @@ var routes = []route{
 	},
 	{
 		"limit-cluster", http.MethodPatch, anyClusterPath + "/limits", operator, http.StatusOK, "Change limits of a cluster",
-		"Changes the limits of a virtual cluster that the request has. Control planes apply them within 10 s. If memory_bytes, log_bytes or warm change, they restart the virtual cluster, which delays its clients.",
+		"Changes the limits of a virtual cluster that the request has. Control planes apply them within about 10 s. If memory_bytes, log_bytes or warm change, they restart the virtual cluster, which delays its clients.",
 	},
 	{
 		"block-cluster", http.MethodPost, anyClusterPath + "/block", operator, http.StatusOK, "Suspend a cluster of a team",
