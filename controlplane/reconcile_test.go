@@ -445,6 +445,7 @@ func TestReconcile_Limits(t *testing.T) {
 		}
 		requireTopics := func(wantStarts int, want int64) {
 			t.Helper()
+			synctest.Wait()
 			require.Equal(t, wantStarts, starts)
 			require.Equal(t, want, newest.limited.Load().Limits[metadata.LimitTopics])
 		}

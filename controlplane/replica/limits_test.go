@@ -61,7 +61,10 @@ func TestReplica_LimitsWaitForTheVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all atomic.Uint32
 		all.Store(metadata.LimitsVersion - 1)
-		w := newWorld(t, func(c *replica.Config) { c.Limits, c.Version = func() metadata.Limits { return metadata.Limits{metadata.LimitTopics: 1} }, all.Load })
+		w := newWorld(t, func(c *replica.Config) {
+			c.Version = all.Load
+			c.Limits = func() metadata.Limits { return metadata.Limits{metadata.LimitTopics: 1} }
+		})
 		a := w.start("a")
 		w.waitOwner(a, time.Minute)
 		w.propose(a)

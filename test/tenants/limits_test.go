@@ -67,22 +67,34 @@ func TestTenants_Limits(t *testing.T) {
 			harness.During(100*time.Millisecond, func() {})
 		}
 	}
+	mark := func(when string) {
+		t.Helper()
+		owners := 0
+		for _, r := range p.ControlPlanes {
+			for line := range strings.Lines(r.Output()) {
+				if strings.Contains(line, "became the owner") && strings.Contains(line, v.id) {
+					owners++
+				}
+			}
+		}
+		q.mark(fmt.Sprintf("%s, %d owners so far", when, owners))
+	}
 	require.NoError(t, create(5))
 	harness.During(2*time.Second, func() {})
-	q.mark("before")
+	mark("before")
 
 	limit("--partitions", "3")
 	await(kerr.PolicyViolation, 1)
-	q.mark("with a limit below the partitions in use")
+	mark("with a limit below the partitions in use")
 	limit("--partitions", fmt.Sprint(used+4))
 	await(nil, 4)
 	require.ErrorIs(t, create(1), kerr.PolicyViolation)
-	q.mark("with a limit above them")
+	mark("with a limit above them")
 
 	for _, flag := range []string{"--memory=64MiB", "--log-bytes=16MiB", "--warm"} {
 		limit(flag)
 		harness.During(2*time.Second, func() {})
-		q.mark("with " + flag)
+		mark("with " + flag)
 	}
 	q.end()
 }
