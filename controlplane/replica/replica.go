@@ -158,7 +158,7 @@ func (r *Replica) Run(ctx context.Context) error {
 	wait, logged := r.cfg.Poll, ""
 	for {
 		r.rest(ctx)
-		before := r.next()
+		before, seen := r.next(), r.cfg.Log.Ownership()
 		followed, err := r.round(ctx)
 		r.failed.Store(&err)
 		switch {
@@ -183,7 +183,10 @@ func (r *Replica) Run(ctx context.Context) error {
 		default:
 			wait, logged = r.cfg.Poll, ""
 		}
-		if err := r.pause(ctx, wait); err != nil {
+		if err != nil { // a change may be why: the next attempt has its pause
+			seen = r.cfg.Log.Ownership()
+		}
+		if err := r.pause(ctx, wait, seen.Changed); err != nil {
 			r.cfg.Logger.Error("replica stops", zap.Error(err))
 			return fmt.Errorf("replica %s: %w", r.cfg.Replica, err)
 		}
@@ -234,14 +237,14 @@ func fatal(err error) bool {
 	return false
 }
 
-// pause waits for the next round, or for a change of ownership. An error is what the checker found.
-func (r *Replica) pause(ctx context.Context, d time.Duration) error {
+// pause waits for the next round, or for a change of ownership since before the last one. An error is what the checker found.
+func (r *Replica) pause(ctx context.Context, d time.Duration, changed <-chan struct{}) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case err := <-r.checker.failed:
 		return err
-	case <-r.cfg.Log.Ownership().Changed:
+	case <-changed:
 	case <-ctx.Done():
 	case <-timer.C:
 	}
