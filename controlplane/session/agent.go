@@ -313,7 +313,7 @@ func (a *agent) send(ctx context.Context, stream rpcStream, catalogue iter.Seq[*
 			a.cancel(fmt.Errorf("send to the agent: %w", err))
 			return
 		}
-		if a.out.ended() {
+		if a.finished() {
 			a.cancel(errFinished)
 			return
 		}
@@ -343,6 +343,13 @@ func (a *agent) flush(stream rpcStream) error {
 			return err
 		}
 	}
+}
+
+// finished reports whether all items are sent and no more come.
+func (a *agent) finished() bool {
+	a.sending.Lock() // sendAnswers may have taken the last one
+	defer a.sending.Unlock()
+	return a.out.ended()
 }
 
 // sendNext sends the next items of the outbox. sent reports whether there were any.

@@ -24,6 +24,6 @@ func For(ctx context.Context, d time.Duration) error {
 
 // Align returns d, extended by less than slack so that it ends at a multiple of slack by the machine's clock. Waits of many goroutines then end together.
 func Align(d, slack time.Duration) time.Duration {
-	end := time.Now().Add(d + slack - 1)
-	return time.Until(end.Truncate(slack))
+	now := time.Now() // read once: the clock may be set back between two readings
+	return now.Add(d + slack - 1).Truncate(slack).Sub(now)
 }
