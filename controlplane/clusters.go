@@ -178,7 +178,7 @@ func (s *clusters) operator(name string) (operator.Cluster, error) {
 var (
 	errStarts = errors.New("it is starting")
 	// errSuspended is temporary, so the agents of a suspended virtual cluster wait for its resumption.
-	errSuspended = errors.New("is suspended: resume it with `freshet ctl cluster resume`")
+	errSuspended = errors.New("is suspended: resume it with `freshet ctl cluster resume`, or ask the operator if it is blocked")
 )
 
 func (s *clusters) served(name string) (*cluster, error) {

@@ -194,7 +194,7 @@ func TestReconcile_Changes(t *testing.T) {
 		require.Zero(t, b.alive("two"))
 		_, err = b.s.session("two")
 		require.NotErrorIs(t, err, session.ErrNotServed, "agents wait")
-		require.EqualError(t, err, "is suspended: resume it with `freshet ctl cluster resume`")
+		require.EqualError(t, err, "is suspended: resume it with `freshet ctl cluster resume`, or ask the operator if it is blocked")
 		require.NotNil(t, b.s.keys.Grant("l"), "agents get the reason")
 		require.Equal(t, "one  settings active \ntwo id2 etcd suspended \n", b.list())
 		require.Equal(t, 1, b.gauges())

@@ -50,7 +50,7 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("the virtual cluster is at its limit of %d %s: delete some, or raise %s of every control plane",
+	return fmt.Sprintf("the virtual cluster is at its limit of %d %s: delete some, or have the operator raise %s of every control plane or of `freshet ctl cluster limit`",
 		e.Limit, strings.ReplaceAll(e.Kind.String(), "-", " "), e.Kind.Setting())
 }
 

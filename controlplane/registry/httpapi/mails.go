@@ -60,7 +60,7 @@ func describeSignUp(all *huma.OpenAPI) {
 
 // Errors of a confirmation. The caller of the last two has the token of the mail, so they may depend on the account.
 var (
-	errNoSignUp       = errors.New("the token is wrong, was used or has expired: log in if it has created the account already, or sign up again")
+	errNoSignUp       = errors.New("the token is wrong, was used or has expired: log in if you have an account already, or sign up again")
 	errSignUpPassword = errors.New("the password is not that of the sign-up: use that one, or sign up again")
 	errConfirmed      = errors.New("the e-mail address has an account: log in, or reset its password")
 )

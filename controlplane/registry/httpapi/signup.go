@@ -35,7 +35,7 @@ const signUpKey = "sign-up"
 // Errors of a sign-up that --signup does not allow.
 var (
 	errClosed      = errors.New("this sign-up is closed: ask the operator of this control plane for a team")
-	errInvitedOnly = errors.New("this sign-up needs an invitation: ask a member of a team for an invitation, or the operator of this control plane for a team")
+	errInvitedOnly = errors.New("sign-ups need an invitation: ask a member of a team for one, or the operator of this control plane for a team")
 )
 
 // errKnownAddress is returned for a sign-up with an e-mail address that has an account.

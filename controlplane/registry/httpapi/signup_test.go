@@ -169,7 +169,7 @@ func TestSignUp_Closed(t *testing.T) {
 	}
 	f.handlers[0].cfg.SignUp = SignUpInvited
 	a := f.post(t, 0, "/v1/signup", signUpBodyOf("ada@example.com", rightPassword, "data", "main"), http.StatusForbidden)
-	require.Contains(t, a.text, "ask a member of a team for an invitation")
+	require.Contains(t, a.text, "ask a member of a team for one")
 	_, err := f.reg.AccountByEmail(t.Context(), "ada@example.com")
 	require.ErrorIs(t, err, registry.ErrNotFound)
 }

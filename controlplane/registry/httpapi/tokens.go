@@ -11,7 +11,7 @@ import (
 )
 
 // errOutlives is returned for a new API token that would be valid after the one that creates it.
-var errOutlives = errors.New("an API token that expires creates no token that expires later: set an earlier time, or first get a token for longer with `freshet ctl login --expires`")
+var errOutlives = errors.New("an API token that expires creates no token that expires later: set an earlier time, or log in again with a later `--expires`")
 
 // Token is an API token, without the secret.
 type Token struct {
