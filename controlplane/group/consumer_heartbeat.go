@@ -42,6 +42,11 @@ func (c *call) consumerGroupHeartbeat(in *kmsg.ConsumerGroupHeartbeatRequest) {
 // consumerBeat answers a heartbeat whose regular expression, if it has one, is resolved.
 func (c *call) consumerBeat(in *kmsg.ConsumerGroupHeartbeatRequest) {
 	c.with(in.Group, func(g *group, now time.Time) step.Step {
+		if in.MemberEpoch == 0 { // joins
+			if s, refused := g.refuseNew(c, now, in.MemberID, in.InstanceID); refused {
+				return s
+			}
+		}
 		answer := through[*kmsg.ConsumerGroupHeartbeatResponse](c, g)
 		reply := func(out *kmsg.ConsumerGroupHeartbeatResponse) {
 			if out.ErrorCode != kerr.InvalidRequest.Code { // consumer.Validate, which is no bound

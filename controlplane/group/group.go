@@ -36,6 +36,7 @@ type group struct {
 	configs  uint64          // Coordinator.configs as of which the consumer group is configured
 	simple   bool            // as loaded, the group had offsets only
 	pipe     pipeline
+	pause    pause
 	commits  int // of offsets, on their way through the log
 	timer    *time.Timer
 	due      time.Time // when the timer fires; zero if it does not

@@ -1,6 +1,7 @@
 package group_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/metalog"
 )
 
 // limit sets one limit of the state, as this owner and later ones have it.
@@ -139,5 +141,162 @@ func TestLimits_BoundOfMemory(t *testing.T) {
 		require.Zero(t, ask[*kmsg.ConsumerGroupHeartbeatResponse](w, joining("consumer", "m"), 1).ErrorCode)
 		commitPlain(w, "simple", "t", 0, 1)
 		require.Zero(t, ask[*kmsg.TxnOffsetCommitResponse](w, in, 5).Topics[0].Partitions[0].ErrorCode)
+	})
+}
+
+// TestLimits_MemberBeyondMemory: there is no memory for a second member of a group. A consumer that tries to join each second makes the group rebalance a
+// few times in two minutes. Between them, the member that stays has its partitions. The consumer gets in soon after there is memory.
+func TestLimits_MemberBeyondMemory(t *testing.T) {
+	for name, refusal := range map[string]error{"memory": fmt.Errorf("%w of memory", owner.ErrOverloaded), "log": metalog.ErrLogFull} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, quick, func(w *world) {
+				alone := 0 // bytes of the group with one member
+				w.owner.refuseBy(func(c metadata.Command) error {
+					if u, ok := c.(*metadata.UpdateGroup); ok {
+						alone = max(alone, len(u.Head))
+					}
+					return nil
+				})
+				m := w.join("g")
+				w.owner.refuseBy(func(c metadata.Command) error {
+					if u, ok := c.(*metadata.UpdateGroup); ok && len(u.Head) > alone {
+						return refusal
+					}
+					return nil
+				})
+				newcomer := &follower{member: member{group: "g"}}
+				rebalances, stable := 0, 0
+				run := func(until func() bool) (took time.Duration) {
+					for began := time.Now(); !until(); time.Sleep(time.Second) { // sleeps: the clock of the bubble
+						took = time.Since(began)
+						require.Less(t, took, 5*time.Minute)
+						newcomer.step(w)
+						if m.heartbeat(w) == 0 {
+							stable++
+							continue
+						}
+						rebalances++
+						for code := int16(-1); code != 0; {
+							code = m.lead(w)
+							require.NotEqual(t, kerr.CoordinatorLoadInProgress.Code, code, "fatal for Java's consumer")
+						}
+					}
+					return took
+				}
+				end := time.Now().Add(2 * time.Minute)
+				run(func() bool { return time.Now().After(end) })
+				t.Log("rebalances", rebalances, "stable", stable, "codes", newcomer.codes)
+				require.LessOrEqual(t, rebalances, 6)
+				require.Greater(t, stable, 90)
+				w.owner.refuseBy(nil)
+				took := run(func() bool { return newcomer.joined })
+				t.Log("joined after", took)
+				require.LessOrEqual(t, took, 65*time.Second)
+			})
+		})
+	}
+}
+
+// follower is a consumer that joins a group which another member leads.
+type follower struct {
+	member
+	joined  bool
+	joining func() (*kmsg.JoinGroupResponse, error)
+	syncing func() (*kmsg.SyncGroupResponse, error)
+	codes   map[string]int // answers by API and error
+}
+
+// step sends the next request if there is an answer to the one before. After an error, the consumer begins anew.
+func (f *follower) step(w *world) {
+	switch {
+	case f.joined:
+	case f.syncing != nil:
+		out, err := f.syncing()
+		if errors.Is(err, errNoAnswer) {
+			return
+		}
+		f.syncing = nil
+		f.joined = err == nil && f.count("sync", out.ErrorCode)
+	case f.joining != nil:
+		out, err := f.joining()
+		if errors.Is(err, errNoAnswer) {
+			return
+		}
+		f.joining = nil
+		if err == nil && f.count("join", out.ErrorCode) {
+			f.id, f.generation = out.MemberID, out.Generation
+			f.syncing = send[*kmsg.SyncGroupResponse](w, f.syncRequest(), 3)
+		}
+	default:
+		f.id = ""
+		f.joining = send[*kmsg.JoinGroupResponse](w, f.joinRequest(), 3)
+	}
+}
+
+// count counts an answer, and reports whether it is no error.
+func (f *follower) count(api string, code int16) bool {
+	if f.codes == nil {
+		f.codes = map[string]int{}
+	}
+	if err := kerr.TypedErrorForCode(code); err != nil {
+		api += " " + err.Message
+	}
+	f.codes[api]++
+	return code == 0
+}
+
+// TestLimits_ConsumerBeyondMemory: there is no memory for a third member of a consumer group, and one of the two is gone. The attempts of the third do not
+// prolong the session of the second, and the third takes its place. The first one hears no error.
+func TestLimits_ConsumerBeyondMemory(t *testing.T) {
+	inWorld(t, quick, func(w *world) {
+		a := joining("g", "a")
+		beat := func() { // with all that the member has
+			out := ask[*kmsg.ConsumerGroupHeartbeatResponse](w, a, 1)
+			require.Zero(t, out.ErrorCode)
+			if a.MemberEpoch = out.MemberEpoch; out.Assignment == nil {
+				return
+			}
+			a.Topics = nil
+			for _, topic := range out.Assignment.Topics {
+				a.Topics = append(a.Topics, kmsg.ConsumerGroupHeartbeatRequestTopic{TopicID: topic.TopicID, Partitions: topic.Partitions})
+			}
+		}
+		beat()
+		require.Zero(t, joinConsumer(w, "g", "b").ErrorCode)
+		w.owner.refuseBy(func(c metadata.Command) error {
+			u, ok := c.(*metadata.UpdateGroup)
+			if !ok {
+				return nil
+			}
+			members := map[string]bool{}
+			w.read(func(s *metadata.State) {
+				g, _ := s.Group("g")
+				for name := range g.Members {
+					members[name] = true
+				}
+			})
+			for _, m := range u.Members {
+				if members[m.ID] = true; m.Value == nil {
+					delete(members, m.ID)
+				}
+			}
+			if len(members) > 2 {
+				return fmt.Errorf("%w of memory", owner.ErrOverloaded)
+			}
+			return nil
+		})
+		began := time.Now()
+		for {
+			out := joinConsumer(w, "g", "c")
+			if out.ErrorCode == 0 {
+				break
+			}
+			require.Equal(t, kerr.CoordinatorLoadInProgress.Code, out.ErrorCode)
+			require.Contains(t, *out.ErrorMessage, "bound of memory")
+			require.Less(t, time.Since(began), 5*time.Minute)
+			time.Sleep(time.Second) // sleeps: the clock of the bubble
+			beat()
+		}
+		t.Log("joined after", time.Since(began))
 	})
 }

@@ -35,6 +35,9 @@ func (c *call) joinGroup(in *kmsg.JoinGroupRequest) {
 	}
 	c.with(in.Group, func(g *group, now time.Time) step.Step {
 		reply := joinReply(through[*kmsg.JoinGroupResponse](c, g), in.Version, func(code int16) { c.countRefusal(code, in.Group) })
+		if s, refused := g.refuseNew(c, now, in.MemberID, in.InstanceID); refused {
+			return s
+		}
 		if g.classic != nil {
 			return g.classic.Join(now, c.client(), in, reply)
 		}

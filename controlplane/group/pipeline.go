@@ -1,6 +1,8 @@
 package group
 
 import (
+	"time"
+
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/group/step"
@@ -167,5 +169,9 @@ func (g *group) abandon(err error) (ready []func()) {
 	g.pipe = pipeline{last: g.pipe.last, applied: g.pipe.last}
 	g.classic, g.consumer, g.life = nil, nil, new(life)
 	g.stopTimer()
+	if isNoRoom(err) {
+		g.pause.begin(time.Now(), err)
+		_ = g.load() // the entry of a stored group stays in the table, with its pause. An error comes again with the next request
+	}
 	return ready
 }

@@ -55,8 +55,12 @@ func isLimit(err error) bool {
 	return errors.As(err, &limit) || errors.Is(err, owner.ErrOverloaded)
 }
 
-// limited is the refusal of a request at a limit. Java's client logs the message.
+// limited is the refusal of a request at a limit. Java's client logs the message. For Java's consumer, groupLimited is fatal as the answer to
+// SyncGroup. After COORDINATOR_NOT_AVAILABLE, the consumer joins again.
 func limited(in kmsg.Request, limit error) kmsg.Response {
+	if _, ok := in.(*kmsg.SyncGroupRequest); ok {
+		return refusal(in, kerr.CoordinatorNotAvailable.Code)
+	}
 	out := refusal(in, groupLimited.Code)
 	if beat, ok := out.(*kmsg.ConsumerGroupHeartbeatResponse); ok {
 		beat.ErrorMessage = kmsg.StringPtr(limit.Error())

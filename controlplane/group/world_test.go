@@ -285,6 +285,24 @@ func ask[Out kmsg.Response](w *world, in kmsg.Request, version int16) Out {
 	panic("unreachable")
 }
 
+// askAgain is ask, and sends a request without an answer again, as agents do.
+func askAgain[Out kmsg.Response](w *world, in kmsg.Request, version int16) Out {
+	w.t.Helper()
+	answer := send[Out](w, in, version)
+	for range 1000 {
+		out, err := answer()
+		if err == nil {
+			return out
+		}
+		time.Sleep(10 * time.Millisecond) // the bubble's time
+		if !errors.Is(err, errNoAnswer) {
+			answer = send[Out](w, in, version)
+		}
+	}
+	require.Fail(w.t, "no answer", kmsg.NameForKey(in.Key()))
+	panic("unreachable")
+}
+
 // member is one member of a classic group.
 type member struct {
 	group, id  string
@@ -295,16 +313,29 @@ type member struct {
 func (w *world) join(name string) *member {
 	w.t.Helper()
 	m := &member{group: name}
+	require.Zero(w.t, m.lead(w))
+	return m
+}
+
+// lead has the leader of a group join, and gives all members the same assignment. It returns the code of SyncGroup.
+func (m *member) lead(w *world) int16 {
+	w.t.Helper()
 	out := ask[*kmsg.JoinGroupResponse](w, m.joinRequest(), 3)
 	require.Zero(w.t, out.ErrorCode)
 	m.id, m.generation = out.MemberID, out.Generation
-	sync := kmsg.NewPtrSyncGroupRequest()
-	sync.Group, sync.MemberID, sync.Generation = name, m.id, m.generation
-	a := kmsg.NewSyncGroupRequestGroupAssignment()
-	a.MemberID, a.MemberAssignment = m.id, assignment("t", 0, 1, 2)
-	sync.GroupAssignment = append(sync.GroupAssignment, a)
-	require.Zero(w.t, ask[*kmsg.SyncGroupResponse](w, sync, 3).ErrorCode)
-	return m
+	in := m.syncRequest()
+	for _, of := range out.Members {
+		a := kmsg.NewSyncGroupRequestGroupAssignment()
+		a.MemberID, a.MemberAssignment = of.MemberID, assignment("t", 0, 1, 2)
+		in.GroupAssignment = append(in.GroupAssignment, a)
+	}
+	return askAgain[*kmsg.SyncGroupResponse](w, in, 3).ErrorCode
+}
+
+func (m *member) syncRequest() *kmsg.SyncGroupRequest {
+	in := kmsg.NewPtrSyncGroupRequest()
+	in.Group, in.MemberID, in.Generation = m.group, m.id, m.generation
+	return in
 }
 
 func (m *member) joinRequest() *kmsg.JoinGroupRequest {

@@ -123,11 +123,16 @@ func (g *Group) atLimit(r *joinRequest) bool {
 	if limit <= 0 || int64(g.roster.len()) < limit {
 		return false
 	}
-	_, known := g.roster.byID[r.MemberID]
-	if r.InstanceID != nil && !known {
-		_, known = g.roster.instances[*r.InstanceID]
+	return !g.Has(r.MemberID, r.InstanceID)
+}
+
+// Has reports whether the group has a member with this ID or instance ID.
+func (g *Group) Has(member string, instance *string) bool {
+	_, ok := g.roster.byID[member]
+	if instance != nil && !ok {
+		_, ok = g.roster.instances[*instance]
 	}
-	return !known
+	return ok
 }
 
 // accepts is acceptJoiningMember: group.max.size. While a rebalance is prepared, only waiting members count, so that

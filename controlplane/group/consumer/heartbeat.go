@@ -136,12 +136,7 @@ func (g *Group) enter(req *kmsg.ConsumerGroupHeartbeatRequest) (entry, *Error) {
 // checkSize refuses a member that the group has no room for. A static member takes the place of the one with its instance id.
 // (GroupMetadataManager.throwIfConsumerGroupIsFull)
 func (g *Group) checkSize(name string, instance *string) *Error {
-	_, known := g.members[name]
-	if instance != nil {
-		_, static := g.static[*instance]
-		known = known || static
-	}
-	if known {
+	if g.Has(name, instance) {
 		return nil
 	}
 	if g.cfg.MemberLimit != nil {
@@ -153,6 +148,15 @@ func (g *Group) checkSize(name string, instance *string) *Error {
 		return nil
 	}
 	return fault(kerr.GroupMaxSizeReached, "The consumer group has reached its maximum capacity of %d members.", g.cfg.MaxSize)
+}
+
+// Has reports whether the group has a member with this ID or instance ID.
+func (g *Group) Has(name string, instance *string) bool {
+	_, ok := g.members[name]
+	if instance != nil && !ok {
+		_, ok = g.static[*instance]
+	}
+	return ok
 }
 
 func (g *Group) enterDynamic(name string, joins bool) (entry, *Error) {
