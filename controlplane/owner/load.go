@@ -24,9 +24,9 @@ var ErrOverloaded = errors.New("metadata is at its bound")
 var (
 	errExtents         = fmt.Errorf("%w of live extents: shorten retention, let more agents do background jobs, or raise --max-extents of every control plane", ErrOverloaded)
 	errFresh           = fmt.Errorf("%w of bundles that were not compacted: let more agents do background jobs, or raise --max-fresh-bundles of every control plane", ErrOverloaded)
-	errTopicsAndGroups = fmt.Errorf("%w of topics, configs, groups, offsets and transactions: delete unused ones (topics count until --topic-undelete is over), or raise --memory-limit of every control plane", ErrOverloaded)
-	errMarkers         = fmt.Errorf("%w of extents or memory by the markers of open transactions: add fewer partitions at once, let more agents do background jobs, or raise --max-extents and --memory-limit of every control plane", ErrOverloaded)
-	errMemory          = fmt.Errorf("%w of memory: shorten retention, delete topics (they count until --topic-undelete is over), or raise --memory-limit of every control plane", ErrOverloaded)
+	errTopicsAndGroups = fmt.Errorf("%w of topics, configs, groups, offsets and transactions: delete unused ones (topics count until --topic-undelete is over), or have the operator raise --memory-limit of every control plane, or --memory of `freshet ctl cluster limit`", ErrOverloaded)
+	errMarkers         = fmt.Errorf("%w of extents or memory by the markers of open transactions: add fewer partitions at once, let more agents do background jobs, or have the operator raise --max-extents and --memory-limit of every control plane, or --memory of `freshet ctl cluster limit`", ErrOverloaded)
+	errMemory          = fmt.Errorf("%w of memory: shorten retention, delete topics (they count until --topic-undelete is over), or have the operator raise --memory-limit of every control plane, or --memory of `freshet ctl cluster limit`", ErrOverloaded)
 )
 
 // Shares of a bound at which the owner acts.
