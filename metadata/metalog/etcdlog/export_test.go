@@ -2,7 +2,6 @@ package etcdlog
 
 import (
 	"context"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -15,8 +14,9 @@ func Leases(client *clientv3.Client) metalog.LeaseStore { return newLeases(clien
 // CheckOnce looks at the cluster once.
 func (m *Maintainer) CheckOnce(ctx context.Context) error { return m.check(ctx) }
 
-// SilentSince sets the time at which the maintainer first found a member that does not serve.
-func (m *Maintainer) SilentSince(at time.Time) { m.silentSince = at }
-
-// DefragTimeout is the time for which a member that does not serve delays the healing of a full cluster.
-const DefragTimeout = defragTimeout
+// AgeSilence moves the time since when members do not serve back by the longest time for which they delay the healing of a full cluster.
+func (m *Maintainer) AgeSilence() {
+	for endpoint, since := range m.silent {
+		m.silent[endpoint] = since.Add(-defragTimeout)
+	}
+}

@@ -15,8 +15,10 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog"
 )
 
-// heal brings a cluster back that raised NOSPACE: trim every log to its second newest snapshot, compact all history,
-// defragment member by member, disarm. Deletions, compaction and defragmentation work in a full cluster; puts do not.
+// heal brings a cluster back that raised NOSPACE: trim every log to its second newest snapshot, compact all history, defragment the members whose
+// files have no room, disarm. Deletions, compaction and defragmentation work in a full cluster; puts do not.
+//
+// A member that cannot be defragmented does not keep the alarm: if it applies a put without room, it raises the alarm again.
 func (m *Maintainer) heal(ctx context.Context, members []member) error {
 	m.cfg.Logger.Warn("etcd is out of space, healing", zap.Int("members", len(members)))
 	m.metrics.heals.Inc()
@@ -31,37 +33,72 @@ func (m *Maintainer) heal(ctx context.Context, members []member) error {
 	if err := m.compactTo(ctx, get.Header.Revision, clientv3.WithCompactPhysical()); err != nil {
 		return err
 	}
+	var errs []error
+	ready := 0 // members with room
 	for _, mb := range members {
-		if err := m.othersServe(ctx, mb, members); err != nil {
-			return err
+		if !mb.room {
+			if err := m.noneFellSilent(ctx); err != nil {
+				err = fmt.Errorf("etcd is out of space, and no member is defragmented until all serve, or %v have passed: %w", defragTimeout, err)
+				return errors.Join(append(errs, err)...)
+			}
+			if err := m.healOne(ctx, mb, members); err != nil {
+				errs = append(errs, err)
+				continue
+			}
 		}
-		if err := m.defrag(ctx, mb); err != nil {
-			return err
-		}
+		ready++
 	}
-	return m.disarm(ctx)
+	if ready > 0 {
+		errs = append(errs, m.disarm(ctx))
+	}
+	return errors.Join(errs...)
 }
 
-// othersServe returns an error if a member other than mb does not serve: another replica may be defragmenting it. It replaces the claim of alone,
-// because a full etcd takes no claim: it refuses lease grants, and transactions that could put. Several replicas may heal at once: all do if none
-// was elected before etcd was full, or if a defragmentation outlasted the lease of the elected one.
+// healOne defragments a member, unless it is silent. Another member becomes the leader before, as in rewriteOne, if it can.
+func (m *Maintainer) healOne(ctx context.Context, mb member, members []member) error {
+	if since, silent := m.silent[mb.endpoint]; silent {
+		return fmt.Errorf("etcd member %s is not defragmented, because it has served nothing for %v", mb.endpoint, time.Since(since).Round(time.Second))
+	}
+	start := time.Now()
+	if err := m.moveLeader(ctx, mb, othersOf(mb, members)); err != nil {
+		m.cfg.Logger.Warn("defragmenting the leader of a full etcd", zap.Error(err))
+	}
+	err := m.defrag(ctx, mb)
+	if err != nil {
+		m.silent[mb.endpoint] = start // unless it serves: etcd may go on with the defragmentation
+	}
+	return err
+}
+
+// noneFellSilent returns an error if a member does not serve, and has not for less than defragTimeout: another replica may be defragmenting it.
+// Otherwise m.silent has the endpoints that have not served for longer. They are down, or their disks hang, and the healing goes on without them.
+//
+// It replaces the claim of alone, because a full etcd takes no claim: it refuses lease grants, and transactions that could put. Several replicas may
+// heal at once: all do if none was elected before etcd was full, or if a defragmentation outlasted the lease of the elected one.
 //
 // The check is no lock. Replicas that check at the same moment begin with the same member, if they name the members in the same order. There the
-// second defragmentation waits for the first. A member that is down does not serve either, so after defragTimeout the healing goes on without it.
-func (m *Maintainer) othersServe(ctx context.Context, mb member, members []member) error {
-	err := m.allServe(ctx, mb, othersOf(mb, members))
-	if err == nil {
-		m.silentSince = time.Time{}
+// second defragmentation waits for the first.
+func (m *Maintainer) noneFellSilent(ctx context.Context) error {
+	named := endpoints(m.cfg.Client)
+	if len(named) == 1 {
+		clear(m.silent)
 		return nil
 	}
-	if m.silentSince.IsZero() {
-		m.silentSince = time.Now()
+	var errs []error
+	for _, endpoint := range named {
+		err := m.serves(ctx, endpoint)
+		if err == nil {
+			delete(m.silent, endpoint)
+			continue
+		}
+		if m.silent[endpoint].IsZero() {
+			m.silent[endpoint] = time.Now()
+		}
+		if time.Since(m.silent[endpoint]) < defragTimeout {
+			errs = append(errs, err)
+		}
 	}
-	if time.Since(m.silentSince) < defragTimeout {
-		return fmt.Errorf("etcd is out of space, and member %s is not defragmented until all others serve, or %v have passed: %w", mb.endpoint, defragTimeout, err)
-	}
-	m.cfg.Logger.Warn("defragmenting a member of a full etcd though another member does not serve", zap.String("endpoint", mb.endpoint), zap.Error(err))
-	return nil
+	return errors.Join(errs...)
 }
 
 func (m *Maintainer) disarm(ctx context.Context) error {

@@ -82,7 +82,7 @@ func (c *MaintainerConfig) Validate() error {
 // Maintainer keeps the etcd cluster small: of all replicas that run one, the elected one compacts old revisions,
 // gives free space back, and heals a cluster that ran out of space. Doing any of it twice is harmless except for defragmentations,
 // so the election is a lease without fencing. Defragmentations have a key of their own (alone). In a full cluster, which takes no key, they wait
-// until all other members serve (othersServe).
+// until all members serve (noneFellSilent).
 type Maintainer struct {
 	cfg     MaintainerConfig
 	metrics *metrics
@@ -94,8 +94,8 @@ type Maintainer struct {
 	checks       []pastCheck // the newest one that is History old, and all younger ones, oldest first
 	crowded      bool        // a member has reached CrowdedFrom
 
-	rewrites    map[string]rewrite // by endpoint
-	silentSince time.Time          // of the first othersServe that found a member not to serve; zero while all do
+	rewrites map[string]rewrite   // by endpoint
+	silent   map[string]time.Time // by endpoint: since when a member of a full cluster has not served
 }
 
 // pastCheck is the revision that a check saw.
@@ -128,6 +128,11 @@ func crowdedByFile(st *clientv3.StatusResponse) bool {
 	return Fullness(st) >= CrowdedFrom && float64(st.DbSizeInUse)/float64(st.DbSizeQuota) < CrowdedFrom
 }
 
+// hasRoom reports whether a member's file alone would not crowd it: it raises no NOSPACE soon.
+func hasRoom(st *clientv3.StatusResponse) bool {
+	return float64(st.DbSize) < float64(st.DbSizeQuota)*(CrowdedFrom+fileMargin)
+}
+
 // requestTimeout bounds one short request; defragTimeout a defragmentation, which rewrites the member's file.
 const (
 	requestTimeout = 2 * time.Second
@@ -146,7 +151,7 @@ func NewMaintainer(cfg MaintainerConfig) (*Maintainer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("etcd maintainer: %w", err)
 	}
-	return &Maintainer{cfg: cfg, metrics: newMetrics(cfg.Registerer), rewrites: map[string]rewrite{}}, nil
+	return &Maintainer{cfg: cfg, metrics: newMetrics(cfg.Registerer), rewrites: map[string]rewrite{}, silent: map[string]time.Time{}}, nil
 }
 
 // Run looks after the cluster until ctx ends.
@@ -172,11 +177,15 @@ func (m *Maintainer) Run(ctx context.Context) error {
 func (m *Maintainer) check(ctx context.Context) error {
 	elected, err := m.elect(ctx)
 	if isNoSpace(err) {
-		// No election can succeed in a full cluster. Several replicas may heal the cluster at once: see othersServe.
+		// No election can succeed in a full cluster. Several replicas may heal the cluster at once: see noneFellSilent.
 		elected, err = true, nil
 	}
-	if err != nil || !elected {
+	if err != nil {
 		return err
+	}
+	if !elected {
+		clear(m.silent) // they belong to one time without space
+		return nil
 	}
 	members, err := m.members(ctx)
 	if err != nil {
@@ -189,7 +198,7 @@ func (m *Maintainer) check(ctx context.Context) error {
 	if full {
 		return m.heal(ctx, members)
 	}
-	m.silentSince = time.Time{}
+	clear(m.silent)
 	return errors.Join(m.compact(ctx, members), m.defragOne(ctx, members))
 }
 
@@ -281,6 +290,7 @@ type member struct {
 	inUse    int64
 	fullness float64
 	byFile   bool // crowdedByFile
+	room     bool // hasRoom
 	revision int64
 }
 
@@ -296,7 +306,8 @@ func (m *Maintainer) members(ctx context.Context) ([]member, error) {
 		}
 		mb := member{
 			id: st.Header.MemberId, endpoint: ep, leader: st.Leader == st.Header.MemberId, learner: st.IsLearner,
-			size: st.DbSize, inUse: st.DbSizeInUse, fullness: Fullness(st), byFile: crowdedByFile(st), revision: st.Header.Revision,
+			size: st.DbSize, inUse: st.DbSizeInUse, fullness: Fullness(st), byFile: crowdedByFile(st), room: hasRoom(st),
+			revision: st.Header.Revision,
 		}
 		m.metrics.dbBytes.WithLabelValues(ep).Set(float64(mb.size))
 		if mb.leader {

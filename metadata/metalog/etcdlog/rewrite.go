@@ -52,10 +52,8 @@ func (m *Maintainer) defragCrowded(ctx context.Context, members []member) error 
 func (m *Maintainer) rewriteOne(ctx context.Context, mb member, others []member) error {
 	m.cfg.Logger.Info("etcd member is crowded by its file alone, defragmenting it: it serves nothing meanwhile", zap.String("endpoint", mb.endpoint),
 		zap.Int64("bytes", mb.size), zap.Int64("bytes_in_use", mb.inUse))
-	if next := slices.IndexFunc(others, func(o member) bool { return !o.learner }); mb.leader && next >= 0 {
-		if err := m.moveLeader(ctx, mb, others[next]); err != nil {
-			return err
-		}
+	if err := m.moveLeader(ctx, mb, others); err != nil {
+		return err
 	}
 	return m.defrag(ctx, mb)
 }
@@ -74,8 +72,7 @@ func (m *Maintainer) mayRewrite(mb member, now time.Time) bool {
 	return mb.byFile && now.Sub(last.at) >= last.pause
 }
 
-// allServe returns nil if the cluster has no members but mb and others, and each of others serves: it answers a linearizable read, which waits
-// for a quorum, for all entries to be applied, and for the end of a defragmentation.
+// allServe returns nil if the cluster has no members but mb and others, and each of others serves.
 func (m *Maintainer) allServe(ctx context.Context, mb member, others []member) error {
 	listing, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -90,19 +87,31 @@ func (m *Maintainer) allServe(ctx context.Context, mb member, others []member) e
 	}
 	var errs []error
 	for _, o := range others {
-		err := m.at(ctx, o.endpoint, requestTimeout, func(ctx context.Context, conn *grpc.ClientConn) error {
-			_, err := pb.NewKVClient(conn).Range(ctx, &pb.RangeRequest{Key: []byte(m.cfg.Prefix + "/maintainer"), CountOnly: true})
-			return err
-		})
-		if err != nil {
-			errs = append(errs, fmt.Errorf("read at etcd member %s: %w", o.endpoint, err))
-		}
+		errs = append(errs, m.serves(ctx, o.endpoint))
 	}
 	return errors.Join(errs...)
 }
 
-// moveLeader makes another member the leader.
-func (m *Maintainer) moveLeader(ctx context.Context, from, to member) error {
+// serves returns nil if a member answers a linearizable read, which waits for a quorum, for all entries to be applied, and for the end of a
+// defragmentation.
+func (m *Maintainer) serves(ctx context.Context, endpoint string) error {
+	err := m.at(ctx, endpoint, requestTimeout, func(ctx context.Context, conn *grpc.ClientConn) error {
+		_, err := pb.NewKVClient(conn).Range(ctx, &pb.RangeRequest{Key: []byte(m.cfg.Prefix + "/maintainer"), CountOnly: true})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read at etcd member %s: %w", endpoint, err)
+	}
+	return nil
+}
+
+// moveLeader makes one of others the leader if from is. A learner cannot lead, and a silent member would renew no lease.
+func (m *Maintainer) moveLeader(ctx context.Context, from member, others []member) error {
+	next := slices.IndexFunc(others, func(o member) bool { return !o.learner && m.silent[o.endpoint].IsZero() })
+	if !from.leader || next < 0 {
+		return nil
+	}
+	to := others[next]
 	err := m.at(ctx, from.endpoint, 3*requestTimeout, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := pb.NewMaintenanceClient(conn).MoveLeader(ctx, &pb.MoveLeaderRequest{TargetID: to.id})
 		return err

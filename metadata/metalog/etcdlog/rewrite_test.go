@@ -30,11 +30,11 @@ const (
 type seenMaintenance struct {
 	clientv3.Maintenance
 	mu      sync.Mutex
-	silent  string                // the endpoint of a member that does not answer
-	checks  int                   // answers about the size of the first endpoint
-	defrags []string              // endpoints in the order of their defragmentations
-	led     int                   // defragmentations of a leader
-	begin   func(endpoint string) // if set, called before each defragmentation
+	silent  string                      // the endpoint of a member that does not answer
+	checks  int                         // answers about the size of the first endpoint
+	defrags []string                    // endpoints in the order of their defragmentations
+	led     int                         // defragmentations of a leader
+	fail    func(endpoint string) error // if set, returns the error of a defragmentation that etcd does not begin
 }
 
 func (s *seenMaintenance) Status(ctx context.Context, endpoint string) (*clientv3.StatusResponse, error) {
@@ -50,8 +50,10 @@ func (s *seenMaintenance) Status(ctx context.Context, endpoint string) (*clientv
 func (s *seenMaintenance) Defragment(ctx context.Context, endpoint string) (*clientv3.DefragmentResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.begin != nil {
-		s.begin(endpoint)
+	if s.fail != nil {
+		if err := s.fail(endpoint); err != nil {
+			return nil, err
+		}
 	}
 	before, err := s.Maintenance.Status(ctx, endpoint)
 	if err != nil {
