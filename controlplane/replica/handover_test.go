@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/metadata/metalog"
 )
@@ -43,7 +45,7 @@ func TestReplica_HandOverDuringARound(t *testing.T) {
 		gone := make(chan time.Time, 1)
 		then := func() {
 			a.cancel()
-			<-a.ended
+			require.NoError(t, <-a.ended)
 			time.Sleep(20 * time.Millisecond) // sleeps: the follower's watch shows that there is no owner
 			gone <- time.Now()
 		}
