@@ -235,37 +235,56 @@ func (r *Registry) UpdateCluster(ctx context.Context, by Actor, clusterID string
 	})
 }
 
-// BlockCluster suspends a cluster so that its team cannot resume it. A deleted cluster stays deleted, and is suspended once it is brought back. A repeated
-// call changes nothing. Errors: those of Cluster and Team, ErrPurged, ErrDeleting, ErrConflict.
-func (r *Registry) BlockCluster(ctx context.Context, by Actor, clusterID string) error {
-	return r.setBlocked(ctx, by, clusterID, "cluster.block", r.now(), directory.Suspended)
+// BlockCluster suspends a cluster so that its team cannot resume it, together with its Spec. A deleted cluster stays deleted, and is suspended once it is
+// brought back. A repeated call changes nothing, unless the Spec has another state than the record. Errors: those of Cluster and Team, of Directory.Get,
+// ErrPurged, ErrDeleting, ErrConflict.
+func (r *Registry) BlockCluster(ctx context.Context, by Actor, specs directory.Directory, clusterID string) error {
+	return r.setBlocked(ctx, by, specs, clusterID, "cluster.block", r.now(), directory.Suspended)
 }
 
-// UnblockCluster makes a blocked cluster active again, unless it is deleted. A cluster that is not blocked stays as it is. Errors: those of BlockCluster.
-func (r *Registry) UnblockCluster(ctx context.Context, by Actor, clusterID string) error {
-	return r.setBlocked(ctx, by, clusterID, "cluster.unblock", time.Time{}, directory.Active)
+// UnblockCluster makes a blocked cluster active again with its Spec, unless it is deleted. A cluster that is not blocked stays as it is. Errors: those of
+// BlockCluster.
+func (r *Registry) UnblockCluster(ctx context.Context, by Actor, specs directory.Directory, clusterID string) error {
+	return r.setBlocked(ctx, by, specs, clusterID, "cluster.unblock", time.Time{}, directory.Active)
 }
 
-func (r *Registry) setBlocked(ctx context.Context, by Actor, clusterID, action string, blocked time.Time, state directory.State) error {
+func (r *Registry) setBlocked(ctx context.Context, by Actor, specs directory.Directory, clusterID, action string, blocked time.Time, state directory.State) error {
 	found, err := r.Cluster(ctx, clusterID)
 	if err != nil {
 		return err
 	}
 	return r.inTeam(ctx, by, found.Team, func(*Team) (change, error) {
-		c, err := r.Cluster(ctx, clusterID)
-		switch {
-		case err != nil:
+		spec, revision, err := specs.Get(ctx, clusterID)
+		if err != nil {
 			return change{}, err
-		case !c.Purged.IsZero():
+		}
+		c, err := r.Cluster(ctx, clusterID)
+		if err != nil {
+			return change{}, err
+		}
+		if !c.Purged.IsZero() {
 			return change{}, ErrPurged
-		case c.Blocked.IsZero() == blocked.IsZero():
+		}
+		if c.Blocked.IsZero() != blocked.IsZero() {
+			if c.Blocked = blocked; c.State != directory.Deleted {
+				c.State = state
+			}
+		} else if spec == nil || spec.State == c.State {
 			return change{}, errSame // or a repeated UnblockCluster would end the team's own suspension
 		}
-		if c.Blocked = blocked; c.State != directory.Deleted {
-			c.State = state
-		}
 		ops, err := r.puts(c)
-		return change{action: action, subject: c.subject(), cmps: []clientv3.Cmp{r.unchanged(c)}, ops: ops}, err
+		if err != nil {
+			return change{}, err
+		}
+		done := change{action: action, subject: c.subject(), cmps: []clientv3.Cmp{r.unchanged(c)}, ops: ops}
+		if spec == nil { // one that is created meanwhile has the state of an older record
+			done.cmps = append(done.cmps, absent(specs.SpecKey(clusterID)))
+			return done, nil
+		}
+		spec.State = c.State
+		cmps, put, err := specs.Replacement(spec, revision) // also of the same state: a writer with an older record is then refused
+		done.cmps, done.ops = append(done.cmps, cmps...), append(done.ops, put)
+		return done, err
 	})
 }
 

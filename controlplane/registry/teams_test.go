@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -383,5 +384,35 @@ func TestRevoke_Subject(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, hash("t").String()+tokenName, page.Records[0].Subject)
 		require.Equal(t, hash("k").String()+keyName, page.Records[1].Subject)
+	}
+}
+
+// TestBlockCluster_CutOff: a block whose transaction fails at etcd, or whose answer is lost, changes the record and the Spec together or neither.
+func TestBlockCluster_CutOff(t *testing.T) {
+	f := open(t)
+	team, _ := f.team(t, "ada")
+	c := id.NewCluster()
+	require.NoError(t, f.CreateCluster(t.Context(), by, team.ID, c, "orders"))
+	require.NoError(t, f.dir.Create(t.Context(), &directory.Spec{ID: c, Name: c, State: directory.Active, Memory: directory.DefaultMemory, DefaultPartitions: 1}))
+	states := func() []directory.State {
+		spec, _, err := f.dir.Get(t.Context(), c)
+		require.NoError(t, err)
+		record, err := f.Cluster(t.Context(), c)
+		require.NoError(t, err)
+		return []directory.State{record.State, spec.State}
+	}
+	for _, to := range []struct {
+		set  func(context.Context, Actor, directory.Directory, string) error
+		from directory.State
+		to   directory.State
+	}{{f.BlockCluster, directory.Active, directory.Suspended}, {f.UnblockCluster, directory.Suspended, directory.Active}} {
+		f.client.limit.Store(f.client.txns.Load())
+		require.ErrorIs(t, to.set(t.Context(), by, f.dir, c), errCut)
+		require.Equal(t, []directory.State{to.from, to.from}, states())
+		f.client.limit.Store(0)
+		f.client.deaf.Store(true)
+		require.ErrorIs(t, to.set(t.Context(), by, f.dir, c), errCut)
+		f.client.deaf.Store(false)
+		require.Equal(t, []directory.State{to.to, to.to}, states())
 	}
 }

@@ -66,19 +66,11 @@ func (h *Handler) routeOperator(r *router) {
 	})
 	handle(h, r, "limit-cluster", h.limit)
 	handle(h, r, "block-cluster", func(ctx context.Context, who *caller, in *AnyClusterInput) (*teamClusterOutput, error) {
-		return h.settledByOperator(ctx, in.Cluster, h.cfg.Registry.BlockCluster(ctx, who.actor(), in.Cluster))
+		return h.changed(ctx, in.Cluster, h.cfg.Registry.BlockCluster(ctx, who.actor(), h.cfg.Directory, in.Cluster))
 	})
 	handle(h, r, "unblock-cluster", func(ctx context.Context, who *caller, in *AnyClusterInput) (*teamClusterOutput, error) {
-		return h.settledByOperator(ctx, in.Cluster, h.cfg.Registry.UnblockCluster(ctx, who.actor(), in.Cluster))
+		return h.changed(ctx, in.Cluster, h.cfg.Registry.UnblockCluster(ctx, who.actor(), h.cfg.Directory, in.Cluster))
 	})
-}
-
-// settledByOperator settles a cluster after an operator's change of its record, and returns it. err is the error of the change.
-func (h *Handler) settledByOperator(ctx context.Context, clusterID string, err error) (*teamClusterOutput, error) {
-	if err == nil {
-		err = h.settle(ctx, clusterID)
-	}
-	return h.changed(ctx, clusterID, err)
 }
 
 // changed returns a cluster after an operator's change. err is the error of the change.

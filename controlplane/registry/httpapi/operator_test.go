@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/freshet-io/freshet/controlplane/directory"
@@ -259,15 +260,68 @@ func TestLimitCluster_Unreadable(t *testing.T) {
 	require.Contains(t, f.limitCluster(t, id, `{"partitions":1}`, http.StatusConflict).text, "the creation of the cluster was interrupted")
 }
 
+// operate makes a change of a cluster with the operator key, and requires a status.
+func (f *fixture) operate(t *testing.T, id, change string, status int) answer {
+	t.Helper()
+	a := f.do(t, request{method: http.MethodPost, path: "/v1/clusters/" + id + change}.bearer(operatorKey))
+	require.Equal(t, status, a.status, a.text)
+	return a
+}
+
+// TestBlockCluster_UnreadableKey: a record of an agent key that cannot be read keeps no operator from stopping the cluster, and from resuming it.
+func TestBlockCluster_UnreadableKey(t *testing.T) {
+	f := open(t)
+	id, path := f.newCluster(t)
+	f.as(t, registry.Owner, http.MethodPost, path+"/agent-keys", `{"name":"key"}`, http.StatusCreated)
+	before := f.spec(t, id)
+	found, err := f.etcd.Client().Get(t.Context(), "/p/+registry/agent-keys/"+f.team+"/"+id+"/", clientv3.WithPrefix())
+	require.NoError(t, err)
+	require.Len(t, found.Kvs, 1)
+	_, err = f.etcd.Client().Put(t.Context(), string(found.Kvs[0].Key), `{"version":2}`)
+	require.NoError(t, err)
+	f.operate(t, id, "/block", http.StatusOK)
+	require.Equal(t, directory.Suspended, f.spec(t, id).State)
+	f.operate(t, id, "/unblock", http.StatusOK)
+	require.Equal(t, before, f.spec(t, id))
+}
+
+// TestBlockCluster_OtherState: a block repairs a Spec that an interrupted change of the record left behind, and so does a repeated one.
+func TestBlockCluster_OtherState(t *testing.T) {
+	f := open(t)
+	id, path := f.newCluster(t)
+	f.as(t, registry.Owner, http.MethodPost, path+"/suspend", "", http.StatusOK)
+	set := func(state directory.State) {
+		spec, revision, err := f.dir.Get(t.Context(), id)
+		require.NoError(t, err)
+		spec.State = state
+		require.NoError(t, f.dir.Update(t.Context(), spec, revision))
+	}
+	for range 2 {
+		set(directory.Active)
+		f.operate(t, id, "/block", http.StatusOK)
+		require.Equal(t, directory.Suspended, f.spec(t, id).State)
+	}
+	f.as(t, registry.Owner, http.MethodDelete, path, "", http.StatusOK)
+	set(directory.Active)
+	f.operate(t, id, "/unblock", http.StatusOK)
+	require.Equal(t, directory.Deleted, f.spec(t, id).State)
+}
+
+// TestBlockCluster_NoSpec: a cluster whose creation was interrupted is blocked too. Its Spec is not active once it is created.
+func TestBlockCluster_NoSpec(t *testing.T) {
+	f := open(t)
+	id, path := f.newCluster(t)
+	_, err := f.etcd.Client().Txn(t.Context()).Then(clientv3.OpDelete(f.dir.SpecKey(id)), clientv3.OpDelete("/p/+clusters/"+id)).Commit()
+	require.NoError(t, err)
+	f.operate(t, id, "/block", http.StatusOK)
+	f.as(t, registry.Owner, http.MethodPost, path+"/agent-keys", `{"name":"key"}`, http.StatusCreated)
+	require.Equal(t, directory.Suspended, f.spec(t, id).State)
+}
+
 // TestBlockCluster: a team sees that an operator suspended its cluster, and cannot end that: neither by a resumption nor by a deletion and an undeletion.
 func TestBlockCluster(t *testing.T) {
 	f := open(t)
 	id, path := f.newCluster(t)
-	operate := func(change string, status int) answer {
-		a := f.do(t, request{method: http.MethodPost, path: "/v1/clusters/" + id + change}.bearer(operatorKey))
-		require.Equal(t, status, a.status, a.text)
-		return a
-	}
 	state := func(a answer) []any {
 		c := a.body(t)
 		return []any{c["state"], c["blocked"] != nil, f.spec(t, id).State}
@@ -277,7 +331,7 @@ func TestBlockCluster(t *testing.T) {
 	}
 	blocked := []any{"suspended", true, directory.Suspended}
 	for range 2 {
-		require.Equal(t, blocked, state(operate("/block", http.StatusOK)))
+		require.Equal(t, blocked, state(f.operate(t, id, "/block", http.StatusOK)))
 	}
 	require.Equal(t, blocked, byTeam(http.MethodGet, ""))
 	require.Equal(t, blocked, byTeam(http.MethodPost, "/suspend"))
@@ -290,7 +344,7 @@ func TestBlockCluster(t *testing.T) {
 	f.as(t, registry.Owner, http.MethodPatch, path, `{"name":"renamed"}`, http.StatusOK)
 	require.Equal(t, blocked, byTeam(http.MethodGet, ""))
 	for range 2 {
-		require.Equal(t, []any{"active", false, directory.Active}, state(operate("/unblock", http.StatusOK)))
+		require.Equal(t, []any{"active", false, directory.Active}, state(f.operate(t, id, "/unblock", http.StatusOK)))
 	}
 	var actions []any
 	for _, item := range f.as(t, registry.Admin, http.MethodGet, "/audit?limit=7", "", http.StatusOK).body(t)["items"].([]any) {
@@ -299,17 +353,17 @@ func TestBlockCluster(t *testing.T) {
 	require.Equal(t, []any{"cluster.unblock", "cluster.rename", "cluster.suspended", "cluster.deleted", "cluster.suspended", "cluster.deleted", "cluster.block"}, actions)
 
 	require.Equal(t, []any{"suspended", false, directory.Suspended}, byTeam(http.MethodPost, "/suspend"))
-	require.Equal(t, []any{"suspended", false, directory.Suspended}, state(operate("/unblock", http.StatusOK)), "the team's own suspension")
+	require.Equal(t, []any{"suspended", false, directory.Suspended}, state(f.operate(t, id, "/unblock", http.StatusOK)), "the team's own suspension")
 	f.as(t, registry.Owner, http.MethodDelete, path, "", http.StatusOK)
-	require.Equal(t, []any{"deleted", true, directory.Deleted}, state(operate("/block", http.StatusOK)))
+	require.Equal(t, []any{"deleted", true, directory.Deleted}, state(f.operate(t, id, "/block", http.StatusOK)))
 	require.Equal(t, blocked, byTeam(http.MethodPost, "/undelete"))
 	f.as(t, registry.Owner, http.MethodDelete, path, "", http.StatusOK)
-	require.Equal(t, []any{"deleted", false, directory.Deleted}, state(operate("/unblock", http.StatusOK)))
+	require.Equal(t, []any{"deleted", false, directory.Deleted}, state(f.operate(t, id, "/unblock", http.StatusOK)))
 	require.Equal(t, []any{"active", false, directory.Active}, byTeam(http.MethodPost, "/undelete"))
 	f.as(t, registry.Owner, http.MethodDelete, path, "", http.StatusOK)
 	f.as(t, registry.Owner, http.MethodPost, path+"/purge", "", http.StatusAccepted)
-	operate("/block", http.StatusConflict)
+	f.operate(t, id, "/block", http.StatusConflict)
 	id = "none"
-	operate("/block", http.StatusNotFound)
-	operate("/unblock", http.StatusNotFound)
+	f.operate(t, id, "/block", http.StatusNotFound)
+	f.operate(t, id, "/unblock", http.StatusNotFound)
 }
