@@ -22,7 +22,7 @@ type Cluster struct {
 	State   directory.State `json:"state"`
 	Created time.Time       `json:"created"`
 	Deleted time.Time       `json:"deleted,omitzero"` // set by UpdateCluster in state Deleted
-	// Restored is the time at which UpdateCluster last ended state Deleted.
+	// Restored is the time at which UpdateCluster last ended state Deleted, or UnblockCluster a block. The sweep of package expiry waits for agents from then on.
 	Restored time.Time `json:"restored,omitzero"`
 	// Contacted is the time of the last contact of an agent, up to ContactEvery late. ClusterContacted sets it.
 	Contacted time.Time `json:"contacted,omitzero"`
@@ -243,7 +243,7 @@ func (r *Registry) BlockCluster(ctx context.Context, by Actor, specs directory.D
 }
 
 // UnblockCluster makes a blocked cluster active again with its Spec, unless it is deleted. A cluster that is not blocked stays as it is. Errors: those of
-// BlockCluster.
+// BlockCluster, ErrExpired.
 func (r *Registry) UnblockCluster(ctx context.Context, by Actor, specs directory.Directory, clusterID string) error {
 	return r.setBlocked(ctx, by, specs, clusterID, "cluster.unblock", time.Time{}, directory.Active)
 }
@@ -266,8 +266,14 @@ func (r *Registry) setBlocked(ctx context.Context, by Actor, specs directory.Dir
 			return change{}, ErrPurged
 		}
 		if c.Blocked.IsZero() != blocked.IsZero() {
-			if c.Blocked = blocked; c.State != directory.Deleted {
+			if c.State != directory.Deleted {
+				if state == directory.Active && c.Expired(r.now()) {
+					return change{}, ErrExpired
+				}
 				c.State = state
+			}
+			if c.Blocked = blocked; blocked.IsZero() {
+				c.Restored = r.now()
 			}
 		} else if spec == nil || spec.State == c.State {
 			return change{}, errSame // or a repeated UnblockCluster would end the team's own suspension

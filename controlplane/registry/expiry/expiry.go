@@ -2,7 +2,7 @@
 //
 // A demo expires at its time. A cluster of a team that is not approved (registry.Team.Approved) expires ClusterLife after its creation if no agent ever called, and
 // otherwise ContactLife after the last contact of an agent. Only the owner of an active cluster deletes it, and only while it has no agents: the record may
-// lack later contacts, since earlier builds stored only the first one. An account expires if it has a password and all its teams are not approved. Nothing else expires.
+// lack later contacts, since earlier builds stored only the first one. A cluster that an operator blocked does not expire, unless it is a demo. An account expires if it has a password and all its teams are not approved. Nothing else expires.
 //
 // A deleted cluster of any team is purged registry.UndeleteTime later, or at once if its user says so: its snapshots, and then everything that etcd has of it.
 //
@@ -261,6 +261,8 @@ func (s *Sweeper) cluster(ctx context.Context, c *registry.Cluster) (step, error
 		return s.deleted(ctx, c)
 	case c.Expired(now):
 		return s.delete(ctx, c, "demo has expired")
+	case !c.Blocked.IsZero(): // which keeps its agents away
+		return "", nil
 	case now.Sub(since) < life:
 		return "", nil
 	}

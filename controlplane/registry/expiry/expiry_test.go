@@ -3,6 +3,7 @@ package expiry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -563,4 +564,42 @@ func TestSweep_Isolates(t *testing.T) {
 	require.NoError(t, err)
 	require.Error(t, s.Sweep(ctx))
 	require.InDelta(t, 1, testutil.ToFloat64(s.metrics.backlog.WithLabelValues("account")), 0)
+}
+
+// TestSweep_Blocked: a block keeps agents away, so a blocked cluster does not expire. Once it is unblocked, its agents have as much time as before.
+func TestSweep_Blocked(t *testing.T) {
+	for _, contacted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("contacted %v", contacted), func(t *testing.T) {
+			f := open(t)
+			_, clusterID := f.signUp(t, "ada")
+			life := ClusterLife
+			if contacted {
+				life = ContactLife
+				require.NoError(t, f.reg.ClusterContacted(t.Context(), clusterID))
+			}
+			require.NoError(t, f.reg.BlockCluster(t.Context(), by, f.dir, clusterID))
+			f.clock = f.clock.Add(3 * life)
+			f.sweep(t)
+			f.requireStates(t, clusterID, directory.Suspended, directory.Suspended)
+			require.NoError(t, f.reg.UnblockCluster(t.Context(), by, f.dir, clusterID))
+			f.clock = f.clock.Add(life - time.Hour)
+			f.sweep(t)
+			f.requireStates(t, clusterID, directory.Active, directory.Active)
+			f.clock = f.clock.Add(time.Hour)
+			f.sweep(t)
+			f.requireStates(t, clusterID, directory.Deleted, directory.Deleted)
+		})
+	}
+}
+
+// TestSweep_BlockedDemo: a demo ends at its time also while it is blocked, and cannot be resumed afterwards.
+func TestSweep_BlockedDemo(t *testing.T) {
+	f := open(t)
+	clusterID := f.signUpDemo(t, "ada")
+	require.NoError(t, f.reg.BlockCluster(t.Context(), by, f.dir, clusterID))
+	f.clock = f.clock.Add(registry.DemoLife)
+	require.ErrorIs(t, f.reg.UnblockCluster(t.Context(), by, f.dir, clusterID), registry.ErrExpired)
+	f.requireStates(t, clusterID, directory.Suspended, directory.Suspended)
+	f.sweep(t)
+	f.requireStates(t, clusterID, directory.Deleted, directory.Deleted)
 }
