@@ -156,8 +156,15 @@ func (r *Registry) Cluster(ctx context.Context, clusterID string) (*Cluster, err
 func (r *Registry) Unchanged(c *Cluster) clientv3.Cmp { return r.unchanged(c) }
 
 // AllClusters returns the clusters of all teams in order of their IDs.
-func (r *Registry) AllClusters(ctx context.Context) (List[Cluster], error) {
-	return list[Cluster](ctx, r)
+func (r *Registry) AllClusters(ctx context.Context) (all List[Cluster], err error) {
+	err = r.EachCluster(ctx, func(c *Cluster, err error) {
+		if err != nil {
+			all.Faults = append(all.Faults, err)
+			return
+		}
+		all.Records = append(all.Records, c)
+	})
+	return all, err
 }
 
 // Clusters returns the clusters of a team in order of their names.

@@ -59,7 +59,7 @@ const (
 	MaxLifetime = 366 * 24 * time.Hour
 
 	maxAttempts = 10
-	// maxListed is above the bound of every list, so that records in excess of it are still found.
+	// maxListed is the page of each, and above the bound of every other list, so that records in excess of it are still found.
 	maxListed = 500
 )
 

@@ -431,3 +431,17 @@ func TestChangePassword(t *testing.T) {
 	require.Equal(t, "two", a.PasswordHash)
 	require.Len(t, a.Sessions, 1)
 }
+
+// TestAllClusters_BeyondOnePage: the list of all clusters has those behind the first page of etcd too, and the errors of the unreadable ones.
+func TestAllClusters_BeyondOnePage(t *testing.T) {
+	f := open(t)
+	f.fill(t, clusterKind, maxListed)
+	team, _ := f.team(t, "ada")
+	last := strings.Repeat("z", 21) + "w"
+	require.NoError(t, f.CreateCluster(t.Context(), by, team.ID, last, "orders"))
+	all, err := f.AllClusters(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all.Faults, maxListed)
+	require.Len(t, all.Records, 1)
+	require.Equal(t, last, all.Records[0].ID)
+}
