@@ -32,6 +32,8 @@ type Cluster struct {
 	Purged time.Time `json:"purged,omitzero"`
 	// Blocked is the time of BlockCluster. The cluster is not active until UnblockCluster.
 	Blocked time.Time `json:"blocked,omitzero"`
+	// WasSuspended reports whether the team had suspended the cluster before the block. UnblockCluster leaves it suspended then.
+	WasSuspended bool `json:"was_suspended,omitempty"`
 }
 
 // Expired reports whether a cluster is a demo whose time has passed.
@@ -68,6 +70,9 @@ func (c *Cluster) check() error {
 	}
 	if !c.Blocked.IsZero() && c.State == directory.Active {
 		errs = append(errs, fmt.Errorf("state %s, blocked at %v", c.State, c.Blocked))
+	}
+	if c.WasSuspended && c.Blocked.IsZero() {
+		errs = append(errs, errors.New("suspended before a block, and not blocked"))
 	}
 	return errors.Join(errs...)
 }
@@ -208,7 +213,8 @@ func (r *Registry) UpdateCluster(ctx context.Context, by Actor, clusterID string
 			return change{}, err
 		}
 		next.Head, next.ID, next.Team, next.Created, next.Deleted = c.Head, c.ID, c.Team, c.Created, c.Deleted
-		next.Restored, next.Contacted, next.Expires, next.Purged, next.Blocked = c.Restored, c.Contacted, c.Expires, c.Purged, c.Blocked
+		next.Restored, next.Contacted, next.Expires, next.Purged = c.Restored, c.Contacted, c.Expires, c.Purged
+		next.Blocked, next.WasSuspended = c.Blocked, c.WasSuspended
 		if !c.Blocked.IsZero() && next.State == directory.Active {
 			if c.State != directory.Deleted {
 				return change{}, ErrBlocked
@@ -246,16 +252,16 @@ func (r *Registry) UpdateCluster(ctx context.Context, by Actor, clusterID string
 // brought back. A repeated call changes nothing, unless the Spec has another state than the record. Errors: those of Cluster and Team, of Directory.Get,
 // ErrPurged, ErrDeleting, ErrConflict.
 func (r *Registry) BlockCluster(ctx context.Context, by Actor, specs directory.Directory, clusterID string) error {
-	return r.setBlocked(ctx, by, specs, clusterID, "cluster.block", r.now(), directory.Suspended)
+	return r.setBlocked(ctx, by, specs, clusterID, "cluster.block", r.now())
 }
 
-// UnblockCluster makes a blocked cluster active again with its Spec, unless it is deleted. A cluster that is not blocked stays as it is. Errors: those of
-// BlockCluster, ErrExpired.
+// UnblockCluster ends a block. The cluster becomes active again with its Spec, unless its team had suspended it before, or it is deleted. A cluster that is not
+// blocked stays as it is. Errors: those of BlockCluster, ErrExpired.
 func (r *Registry) UnblockCluster(ctx context.Context, by Actor, specs directory.Directory, clusterID string) error {
-	return r.setBlocked(ctx, by, specs, clusterID, "cluster.unblock", time.Time{}, directory.Active)
+	return r.setBlocked(ctx, by, specs, clusterID, "cluster.unblock", time.Time{})
 }
 
-func (r *Registry) setBlocked(ctx context.Context, by Actor, specs directory.Directory, clusterID, action string, blocked time.Time, state directory.State) error {
+func (r *Registry) setBlocked(ctx context.Context, by Actor, specs directory.Directory, clusterID, action string, blocked time.Time) error {
 	found, err := r.Cluster(ctx, clusterID)
 	if err != nil {
 		return err
@@ -273,17 +279,11 @@ func (r *Registry) setBlocked(ctx context.Context, by Actor, specs directory.Dir
 			return change{}, ErrPurged
 		}
 		if c.Blocked.IsZero() != blocked.IsZero() {
-			if c.State != directory.Deleted {
-				if state == directory.Active && c.Expired(r.now()) {
-					return change{}, ErrExpired
-				}
-				c.State = state
-			}
-			if c.Blocked = blocked; blocked.IsZero() {
-				c.Restored = r.now()
+			if err := r.turnBlock(c, blocked); err != nil {
+				return change{}, err
 			}
 		} else if spec == nil || spec.State == c.State {
-			return change{}, errSame // or a repeated UnblockCluster would end the team's own suspension
+			return change{}, errSame
 		}
 		ops, err := r.puts(c)
 		if err != nil {
@@ -299,6 +299,28 @@ func (r *Registry) setBlocked(ctx context.Context, by Actor, specs directory.Dir
 		done.cmps, done.ops = append(done.cmps, cmps...), append(done.ops, put)
 		return done, err
 	})
+}
+
+// turnBlock blocks a cluster at a time, or ends its block at the zero time. Error: ErrExpired.
+func (r *Registry) turnBlock(c *Cluster, blocked time.Time) error {
+	state := directory.Suspended
+	if blocked.IsZero() {
+		if !c.WasSuspended {
+			state = directory.Active
+		}
+		c.WasSuspended, c.Restored = false, r.now()
+	} else {
+		c.WasSuspended = c.State == directory.Suspended
+	}
+	c.Blocked = blocked
+	if c.State == directory.Deleted {
+		return nil
+	}
+	c.State = state
+	if blocked.IsZero() && c.Expired(r.now()) {
+		return ErrExpired
+	}
+	return nil
 }
 
 // LimitCluster replaces the Spec of a cluster in one transaction with its audit entry. plan returns the changed limits in words, "" for none, with the
@@ -330,7 +352,7 @@ var (
 	ErrNotDeleted = errors.New("the cluster is not deleted: delete it first")
 	// ErrPurged is returned for a change of a cluster after PurgeCluster.
 	ErrPurged = errors.New("the cluster is being purged")
-	// ErrBlocked is returned if a team resumes a cluster after BlockCluster.
+	// ErrBlocked is returned if a team suspends or resumes a cluster after BlockCluster.
 	ErrBlocked = errors.New("an operator of the control plane has suspended the cluster: ask the operator to resume it")
 	// ErrExpired is returned for a change of a demo whose time has passed, unless the change deletes it.
 	ErrExpired = errors.New("the demo has expired: create another cluster")

@@ -177,7 +177,7 @@ func examples() []record {
 		&Team{Head: h, ID: two, Name: "Data", Created: start, SignedUp: true, ApprovedAt: later, Deleting: true, Audited: 7},
 		&Member{Head: h, Team: two, Account: one, Role: Admin, Created: start},
 		&Invitation{Head: h, Team: two, SHA256: sum, Email: "bob@example.com", Role: ReadOnly, Created: start, Expires: later},
-		&Cluster{Head: h, ID: one, Team: two, Name: "orders", State: directory.Deleted, Created: start, Deleted: later, Restored: start, Contacted: later, Expires: later, Purged: later, Blocked: later},
+		&Cluster{Head: h, ID: one, Team: two, Name: "orders", State: directory.Deleted, Created: start, Deleted: later, Restored: start, Contacted: later, Expires: later, Purged: later, Blocked: later, WasSuspended: true},
 		&PendingSignUp{Head: h, SHA256: sum, Email: "ada@example.com", PasswordHash: "$argon2id$", Team: "data", Cluster: "orders", Demo: true, Created: start, Expires: later},
 		&reset{Head: h, SHA256: sum, Account: one, Former: sum, Created: start, Expires: later},
 		&AgentKey{Head: h, Team: two, Cluster: one, SHA256: sum, Shown: "fsk_AAAAAAAA", Name: "zone a", Created: start, Used: later},

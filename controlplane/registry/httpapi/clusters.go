@@ -118,6 +118,9 @@ func moves(from, to directory.State) func(*registry.Cluster) error {
 		if c.State != from && c.State != to {
 			return errDeleted
 		}
+		if !c.Blocked.IsZero() {
+			return registry.ErrBlocked
+		}
 		c.State = to
 		return nil
 	}

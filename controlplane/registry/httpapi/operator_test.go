@@ -334,9 +334,10 @@ func TestBlockCluster(t *testing.T) {
 		require.Equal(t, blocked, state(f.operate(t, id, "/block", http.StatusOK)))
 	}
 	require.Equal(t, blocked, byTeam(http.MethodGet, ""))
-	require.Equal(t, blocked, byTeam(http.MethodPost, "/suspend"))
 	for range 2 {
-		require.Contains(t, f.as(t, registry.Owner, http.MethodPost, path+"/resume", "", http.StatusForbidden).text, "an operator of the control plane has suspended the cluster")
+		for _, change := range []string{"/resume", "/suspend"} {
+			require.Contains(t, f.as(t, registry.Owner, http.MethodPost, path+change, "", http.StatusForbidden).text, "an operator of the control plane has suspended the cluster")
+		}
 		f.as(t, registry.Owner, http.MethodDelete, path, "", http.StatusOK)
 		require.Equal(t, []any{"deleted", true, directory.Deleted}, byTeam(http.MethodGet, ""))
 		require.Equal(t, blocked, byTeam(http.MethodPost, "/undelete"))
@@ -354,6 +355,11 @@ func TestBlockCluster(t *testing.T) {
 
 	require.Equal(t, []any{"suspended", false, directory.Suspended}, byTeam(http.MethodPost, "/suspend"))
 	require.Equal(t, []any{"suspended", false, directory.Suspended}, state(f.operate(t, id, "/unblock", http.StatusOK)), "the team's own suspension")
+	require.Equal(t, blocked, state(f.operate(t, id, "/block", http.StatusOK)))
+	f.as(t, registry.Owner, http.MethodDelete, path, "", http.StatusOK)
+	require.Equal(t, blocked, byTeam(http.MethodPost, "/undelete"))
+	require.Equal(t, []any{"suspended", false, directory.Suspended}, state(f.operate(t, id, "/unblock", http.StatusOK)), "the team's own suspension before the block")
+	require.Equal(t, []any{"active", false, directory.Active}, byTeam(http.MethodPost, "/resume"))
 	f.as(t, registry.Owner, http.MethodDelete, path, "", http.StatusOK)
 	require.Equal(t, []any{"deleted", true, directory.Deleted}, state(f.operate(t, id, "/block", http.StatusOK)))
 	require.Equal(t, blocked, byTeam(http.MethodPost, "/undelete"))

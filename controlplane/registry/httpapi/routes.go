@@ -99,7 +99,7 @@ var routes = []route{
 	},
 	{
 		"unblock-cluster", http.MethodPost, anyClusterPath + "/unblock", operator, http.StatusOK, "Resume a cluster of a team",
-		"Makes a virtual cluster active again that an operator suspended. A deleted one stays deleted.",
+		"Makes a virtual cluster active again that an operator suspended. One that its team had suspended before stays suspended, and a deleted one stays deleted. An expired demo is not resumed.",
 	},
 	{
 		"sign-up", http.MethodPost, "/v1/signup", public, http.StatusCreated, "Sign up",
