@@ -80,8 +80,8 @@ type renameClusterInput struct {
 	Body clusterName
 }
 
-// show returns a cluster with the limits of its Spec. Error: etcd's.
-func (h *Handler) show(ctx context.Context, c *registry.Cluster) (Cluster, error) {
+// show returns a cluster with the limits of its Spec. If etcd does not answer, the limits are absent: a change that is complete is still answered.
+func (h *Handler) show(ctx context.Context, c *registry.Cluster) Cluster {
 	shown := Cluster{ID: c.ID, Name: c.Name, State: string(c.State), Created: c.Created}
 	if !c.Expires.IsZero() {
 		shown.Expires = &c.Expires
@@ -92,15 +92,10 @@ func (h *Handler) show(ctx context.Context, c *registry.Cluster) (Cluster, error
 	if !c.Blocked.IsZero() {
 		shown.Blocked = &c.Blocked
 	}
-	spec, _, err := h.cfg.Directory.Get(ctx, c.ID)
-	switch {
-	case unreadable(err): // the cluster is not served, and its other fields are still of use
-	case err != nil:
-		return Cluster{}, err
-	case spec != nil:
+	if spec, _, err := h.cfg.Directory.Get(ctx, c.ID); err == nil && spec != nil {
 		shown.Limits = limitsOf(spec)
 	}
-	return shown, nil
+	return shown
 }
 
 func showDeleted(c Cluster) *deletedClusterOutput {
@@ -135,7 +130,7 @@ func (h *Handler) routeClusters(r *router) {
 		// The order is that of the names at the time of the list. A cluster that was renamed meanwhile would be out of order.
 		slices.SortFunc(all.Records, func(a, b *registry.Cluster) int { return strings.Compare(a.Name, b.Name) })
 		return paginate(h, in.PageInput, "clusters/"+in.Team, all, func(c *registry.Cluster) string { return c.Name },
-			func(c *registry.Cluster) (Cluster, error) { return h.show(ctx, c) })
+			func(c *registry.Cluster) (Cluster, error) { return h.show(ctx, c), nil })
 	})
 	handle(h, r, "create-cluster", func(ctx context.Context, who *caller, in *createClusterInput) (*clusterOutput, error) {
 		clusterID, err := h.createCluster(ctx, who, in)
@@ -149,8 +144,7 @@ func (h *Handler) routeClusters(r *router) {
 		if err != nil {
 			return nil, err
 		}
-		shown, err := h.show(ctx, c)
-		return &clusterOutput{shown}, err
+		return &clusterOutput{h.show(ctx, c)}, nil
 	})
 	handle(h, r, "rename-cluster", func(ctx context.Context, who *caller, in *renameClusterInput) (*clusterOutput, error) {
 		return h.update(ctx, who, &in.ClusterInput, func(c *registry.Cluster) error {
@@ -200,8 +194,7 @@ func (h *Handler) purge(ctx context.Context, who *caller, in *ClusterInput) (*de
 	if h.cfg.Purge != nil {
 		h.cfg.Purge()
 	}
-	shown, err := h.show(ctx, c)
-	return showDeleted(shown), err
+	return showDeleted(h.show(ctx, c)), nil
 }
 
 // createCluster stores the record of a cluster and returns its ID. If the team has an active cluster of the name without a Spec, an earlier
@@ -329,8 +322,7 @@ func (h *Handler) settled(ctx context.Context, clusterID string) (*clusterOutput
 	if err != nil {
 		return nil, err
 	}
-	shown, err := h.show(ctx, c)
-	return &clusterOutput{shown}, err
+	return &clusterOutput{h.show(ctx, c)}, nil
 }
 
 // settle writes the state and the agent keys of a cluster's records into its Spec. Every change of the records calls it afterwards.

@@ -99,9 +99,8 @@ func (h *Handler) showToOperator(ctx context.Context, c *registry.Cluster, teams
 			return TeamCluster{}, err
 		}
 	}
-	shown, err := h.show(ctx, c)
 	t := teams[c.Team]
-	return TeamCluster{Cluster: shown, Team: c.Team, TeamName: t.Name, Approved: t.Approved()}, err
+	return TeamCluster{Cluster: h.show(ctx, c), Team: c.Team, TeamName: t.Name, Approved: t.Approved()}, nil
 }
 
 // createTeam stores an account, a team and an API token, one after the other. A request that ended in between leaves an account that the same request

@@ -1,14 +1,18 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 
@@ -258,6 +262,53 @@ func TestLimitCluster_Unreadable(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, f.as(t, registry.ReadOnly, http.MethodGet, path, "", http.StatusOK).text, "limits")
 	require.Contains(t, f.limitCluster(t, id, `{"partitions":1}`, http.StatusConflict).text, "the creation of the cluster was interrupted")
+}
+
+// mute is an etcd client whose reads of Specs fail after a number of them.
+type mute struct {
+	clientv3.KV
+	left atomic.Int64
+}
+
+func (m *mute) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	if strings.Contains(key, "/+specs/") && m.left.Add(-1) < 0 {
+		return nil, rpctypes.ErrNoLeader
+	}
+	return m.KV.Get(ctx, key, opts...)
+}
+
+// TestLimitCluster_EtcdAway: a cluster whose Spec etcd does not answer is shown without limits. The other clusters of a page, and the answer to a change that
+// is complete, do not fail.
+func TestLimitCluster_EtcdAway(t *testing.T) {
+	f := open(t)
+	first, path := f.newCluster(t)
+	f.as(t, registry.Owner, http.MethodPost, "/clusters", `{"name":"second"}`, http.StatusCreated)
+	etcd := &mute{KV: f.etcd.Client().KV}
+	f.handlers[0].cfg.Directory.Client = &clientv3.Client{KV: etcd}
+	limits := func(list answer) (shown int) {
+		for _, item := range list.body(t)["items"].([]any) {
+			if item.(map[string]any)["limits"] != nil {
+				shown++
+			}
+		}
+		return shown
+	}
+	all := request{method: http.MethodGet, path: "/v1/clusters"}.bearer(operatorKey)
+	for left := range int64(3) {
+		etcd.left.Store(left)
+		require.EqualValues(t, left, limits(f.do(t, all)))
+		etcd.left.Store(left)
+		require.EqualValues(t, left, limits(f.as(t, registry.ReadOnly, http.MethodGet, "/clusters", "", http.StatusOK)))
+	}
+	etcd.left.Store(1)
+	require.NotContains(t, f.limitCluster(t, first, `{"partitions":7}`, http.StatusOK).body(t), "limits")
+	require.EqualValues(t, 7, f.spec(t, first).Limits[metadata.LimitPartitions])
+	etcd.left.Store(1)
+	f.operate(t, first, "/block", http.StatusOK)
+	etcd.left.Store(1)
+	require.NotContains(t, f.as(t, registry.Owner, http.MethodDelete, path, "", http.StatusOK).body(t), "limits")
+	etcd.left.Store(0)
+	f.operate(t, first, "/unblock", http.StatusServiceUnavailable)
 }
 
 // operate makes a change of a cluster with the operator key, and requires a status.

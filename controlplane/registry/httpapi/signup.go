@@ -285,13 +285,9 @@ func (h *Handler) signedUp(ctx context.Context, a *registry.Account, clusterID s
 	if err != nil {
 		return nil, err
 	}
-	shown, err := h.show(ctx, c)
-	if err != nil {
-		return nil, err
-	}
 	planes := strings.Join(h.cfg.ControlPlanes(), ",")
 	return &signedUpOutput{SignedUp{
-		Account: a.ID, Team: t.Body, Cluster: shown, AgentKey: key, ControlPlane: planes, AgentCommand: agentCommand(planes, key.Key),
+		Account: a.ID, Team: t.Body, Cluster: h.show(ctx, c), AgentKey: key, ControlPlane: planes, AgentCommand: agentCommand(planes, key.Key),
 	}}, nil
 }
 
