@@ -142,7 +142,7 @@ func (r *Registry) AccountByEmail(ctx context.Context, email string) (*Account, 
 
 // UpdateAccount changes an account by change, which may run several times. Errors: those of Account, of change, ErrInvalid, ErrTaken, ErrConflict.
 func (r *Registry) UpdateAccount(ctx context.Context, accountID string, change func(*Account) error) error {
-	return retry(func() (bool, error) {
+	return retry(ctx, func() (bool, error) {
 		a, err := r.Account(ctx, accountID)
 		if err != nil {
 			return false, err
@@ -182,7 +182,7 @@ func (r *Registry) DeleteAccount(ctx context.Context, by Actor, accountID string
 
 // deleteAccount deletes an account for as long as may, which sees each state of the account, returns true.
 func (r *Registry) deleteAccount(ctx context.Context, by Actor, accountID string, may func(*Account) bool) error {
-	return retry(func() (bool, error) {
+	return retry(ctx, func() (bool, error) {
 		a, err := r.Account(ctx, accountID)
 		if err != nil || !may(a) {
 			return true, err

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -61,21 +62,50 @@ func TestUpdateAccount(t *testing.T) {
 	require.ErrorIs(t, f.UpdateAccount(ctx, "x", nil), ErrNotFound)
 }
 
-// TestUpdateAccount_Conflict: the change that always comes second is refused after maxAttempts.
+// comeSecond changes an account after other changes came first a number of times, and returns the number of attempts.
+func (f *fixture) comeSecond(ctx context.Context, accountID string, times int) (attempts int, err error) {
+	err = f.UpdateAccount(ctx, accountID, func(a *Account) error {
+		a.Name = "second"
+		if attempts++; attempts > times {
+			return nil
+		}
+		return f.second.UpdateAccount(context.WithoutCancel(ctx), accountID, func(a *Account) error { a.Name = fmt.Sprint("first ", attempts); return nil })
+	})
+	return attempts, err
+}
+
+// TestUpdateAccount_Conflict: the change that comes second is made at the last attempt. One that always comes second is refused after maxAttempts.
 func TestUpdateAccount_Conflict(t *testing.T) {
 	f := open(t)
 	a := f.account(t, "ada")
+	for _, times := range []int{maxAttempts - 1, maxAttempts} {
+		began := time.Now()
+		attempts, err := f.comeSecond(t.Context(), a.ID, times)
+		t.Log("time", time.Since(began))
+		require.Equal(t, maxAttempts, attempts)
+		got, readErr := f.Account(t.Context(), a.ID)
+		require.NoError(t, readErr)
+		if times < maxAttempts {
+			require.NoError(t, err)
+			require.Equal(t, "second", got.Name)
+			continue
+		}
+		require.ErrorIs(t, err, ErrConflict)
+		require.Equal(t, fmt.Sprint("first ", maxAttempts), got.Name)
+	}
+}
+
+// TestRetry_End: the end of the context ends the attempts.
+func TestRetry_End(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
-	err := f.UpdateAccount(t.Context(), a.ID, func(a *Account) error {
-		calls++
-		a.Name = "second"
-		return f.second.UpdateAccount(t.Context(), a.ID, func(a *Account) error { a.Name = fmt.Sprint("first ", calls); return nil })
-	})
-	require.ErrorIs(t, err, ErrConflict)
-	require.Equal(t, maxAttempts, calls)
-	got, err := f.Account(t.Context(), a.ID)
-	require.NoError(t, err)
-	require.Equal(t, fmt.Sprint("first ", maxAttempts), got.Name)
+	require.ErrorIs(t, retry(ctx, func() (bool, error) {
+		if calls++; calls == 3 {
+			cancel()
+		}
+		return false, nil
+	}), ErrConflict)
+	require.Less(t, calls, maxAttempts)
 }
 
 // TestSessions: the newest MaxSessions sessions of an account stay, also if two Registries start them at once.

@@ -198,7 +198,7 @@ func (r *Registry) Forgive(ctx context.Context, all ...Attempt) error {
 
 // countAttempts changes the records of attempts in one transaction.
 func (r *Registry) countAttempts(ctx context.Context, all []Attempt, change func(*tries, *attemptLimit, time.Time) error) error {
-	return retry(func() (bool, error) {
+	return retry(ctx, func() (bool, error) {
 		cmps, ops, err := r.planAttempts(ctx, all, change)
 		if err != nil {
 			return false, err
@@ -272,7 +272,7 @@ func (r *Registry) ForgiveFamiliar(ctx context.Context, accountID, address strin
 }
 
 func (r *Registry) familiar(ctx context.Context, accountID, address string, change func(*Account, *tries) error) error {
-	return retry(func() (bool, error) {
+	return retry(ctx, func() (bool, error) {
 		a, err := r.Account(ctx, accountID)
 		if err != nil {
 			return false, err

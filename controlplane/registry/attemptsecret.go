@@ -20,7 +20,7 @@ func (r *Registry) attemptSecret(ctx context.Context) (secret []byte, err error)
 		return *known, nil
 	}
 	key := r.attemptSecretKey()
-	err = retry(func() (bool, error) {
+	err = retry(ctx, func() (bool, error) {
 		found, err := r.cfg.Client.Get(ctx, key)
 		if err != nil {
 			return false, fmt.Errorf("read the secret of attempts in etcd: %w", err)

@@ -138,7 +138,7 @@ func (r *Registry) hostedRoom(ctx context.Context, t *Team) error {
 // ClusterContacted notes the contact of an agent, unless the record has one of the last ContactEvery. A cluster that does not exist is no error. Errors:
 // ErrMalformed, ErrNewer, ErrConflict, etcd's.
 func (r *Registry) ClusterContacted(ctx context.Context, clusterID string) error {
-	return retry(func() (bool, error) {
+	return retry(ctx, func() (bool, error) {
 		c, err := r.Cluster(ctx, clusterID)
 		if err != nil || r.now().Sub(c.Contacted) < ContactEvery {
 			return true, ignoreNotFound(err)

@@ -82,7 +82,7 @@ func (r *Registry) RequestSignUp(ctx context.Context, p PendingSignUp, secret ac
 
 // storeLeased stores a new record that expires. Errors: ErrInvalid, ErrConflict, etcd's.
 func (r *Registry) storeLeased(ctx context.Context, action string, rec record, expires time.Time) error {
-	return retry(func() (done bool, err error) {
+	return retry(ctx, func() (done bool, err error) {
 		if rec.head().lease, err = r.lease(ctx, expires); err != nil {
 			return false, err
 		}

@@ -176,7 +176,7 @@ func (r *Registry) removable(ctx context.Context, by Actor, teamID, accountID st
 
 // drop takes an account out of a team without a change of the team, which is being deleted or gone.
 func (r *Registry) drop(ctx context.Context, teamID, accountID string) error {
-	return retry(func() (bool, error) {
+	return retry(ctx, func() (bool, error) {
 		c, err := r.parts(ctx, teamID, accountID)
 		if err != nil {
 			return false, err

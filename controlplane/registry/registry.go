@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -58,7 +59,10 @@ const (
 	// MaxLifetime bounds the time until a session, an invitation or a token expires, and so the number of leases.
 	MaxLifetime = 366 * 24 * time.Hour
 
-	maxAttempts = 10
+	// maxAttempts bounds the attempts of one change while other changes of the same records come first. All pauses take 7 s at most.
+	maxAttempts = 40
+	firstPause  = 4 * time.Millisecond // greatest pause after the first attempt
+	lastPause   = 200 * time.Millisecond
 	// maxListed is the page of each, and above the bound of every other list, so that records in excess of it are still found.
 	maxListed = 500
 )
@@ -192,12 +196,20 @@ func notFound(kind string, place []string) error {
 	return fmt.Errorf("%s %.120q: %w", kind, strings.Join(place, "/"), ErrNotFound)
 }
 
-// retry calls attempt until it reports success or fails, up to maxAttempts times.
-func retry(attempt func() (done bool, err error)) error {
-	for range maxAttempts {
+// retry calls attempt until it reports success or fails, up to maxAttempts times. The pauses in between are random and grow, so that a client that changes
+// the same records without pause does not always come first. It returns ErrConflict also if ctx ends in a pause.
+func retry(ctx context.Context, attempt func() (done bool, err error)) error {
+	for pause, n := firstPause, 1; ; pause, n = min(2*pause, lastPause), n+1 {
 		if done, err := attempt(); done || err != nil {
 			return err
 		}
+		if n == maxAttempts {
+			return ErrConflict
+		}
+		select {
+		case <-ctx.Done():
+			return ErrConflict
+		case <-time.After(rand.N(pause)):
+		}
 	}
-	return ErrConflict
 }

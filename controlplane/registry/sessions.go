@@ -33,7 +33,7 @@ func (s *Session) check() error {
 // MaxSessions, the oldest sessions end. Errors: those of Account, ErrInvalid, ErrConflict.
 func (r *Registry) StartSession(ctx context.Context, accountID string, secret accesskey.Hash, address string, expires time.Time) (familiar bool, err error) {
 	expires = expires.UTC().Truncate(time.Millisecond)
-	err = retry(func() (bool, error) {
+	err = retry(ctx, func() (bool, error) {
 		a, err := r.Account(ctx, accountID)
 		if err != nil {
 			return false, err
@@ -112,7 +112,7 @@ func (r *Registry) endSessions(ctx context.Context, accountID string, ends func(
 
 // changeSessions ends sessions of an account and changes the account, in one transaction. update may add to it, and runs several times.
 func (r *Registry) changeSessions(ctx context.Context, accountID string, ends func(OpenSession) bool, update func(*Account) (change, error)) error {
-	return retry(func() (bool, error) {
+	return retry(ctx, func() (bool, error) {
 		a, err := r.Account(ctx, accountID)
 		if err != nil {
 			return false, err

@@ -53,7 +53,7 @@ var errSame = errors.New("nothing changes")
 // inTeam makes a change with its audit entry, unless plan returns errSame. plan may change the team too. Each change of a team raises the revision of its record. So all that plan
 // reads of the team, counts included, still holds at the commit.
 func (r *Registry) inTeam(ctx context.Context, by Actor, teamID string, plan func(*Team) (change, error)) error {
-	return retry(func() (bool, error) {
+	return retry(ctx, func() (bool, error) {
 		t, err := r.Team(ctx, teamID)
 		if err != nil {
 			return false, err
@@ -84,7 +84,7 @@ func (r *Registry) inTeam(ctx context.Context, by Actor, teamID string, plan fun
 // CreateTeam stores a team whose first owner is an account. Errors: those of Account, ErrInvalid, BoundError, ErrConflict.
 func (r *Registry) CreateTeam(ctx context.Context, by Actor, name, ownerID string) (*Team, error) {
 	teamID := newID()
-	err := retry(func() (bool, error) {
+	err := retry(ctx, func() (bool, error) {
 		t := &Team{ID: teamID, Name: name, Created: r.now()}
 		joined, err := r.joins(ctx, teamID, ownerID, Owner)
 		if err != nil {
